@@ -1,0 +1,1 @@
+"""The graph: one immutable node class and one table of primitives."""

@@ -1,0 +1,104 @@
+"""Dimensions: plain ints, or canonical integer polynomials over named symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Monomial: TypeAlias = tuple[str, ...]  # sorted symbol names, repeated for powers; () is the constant term
+
+
+@dataclass(frozen=True, slots=True)
+class Poly:
+    """A polynomial that holds at least one symbol; a constant one is an int instead.
+
+    ``terms`` is sorted by monomial and has no zero coefficient, so equal polynomials are equal objects by value.
+    """
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __add__(self, other: Dim) -> Dim:
+        return _collect([*self.terms, *_terms(other)])
+
+    __radd__ = __add__
+
+    def __mul__(self, other: Dim) -> Dim:
+        return _collect(
+            (tuple(sorted(left + right)), a * b) for left, a in self.terms for right, b in _terms(other)
+        )
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Dim:
+        return self * -1
+
+    def __sub__(self, other: Dim) -> Dim:
+        return self + other * -1
+
+    def __rsub__(self, other: int) -> Dim:
+        return other + self * -1
+
+    def __str__(self) -> str:
+        return " + ".join(_term_text(monomial, factor) for monomial, factor in reversed(self.terms))
+
+    __repr__ = __str__
+
+
+Dim: TypeAlias = int | Poly
+Shape: TypeAlias = tuple[Dim, ...]
+
+
+def symbol(name: str) -> Poly:
+    """The dimension that stands for itself: ``symbol("rows")``."""
+    if not name.isidentifier():
+        raise ValueError(f"symbol name {name!r} is not an identifier")
+    return Poly((((name,), 1),))
+
+
+def evaluate(dim: Dim, sizes: Mapping[str, int]) -> int:
+    """The value of ``dim`` with each symbol replaced by its size. Raises KeyError for a symbol without one."""
+    if isinstance(dim, int):
+        return dim
+    total = 0
+    for monomial, factor in dim.terms:
+        product = factor
+        for name in monomial:
+            product *= sizes[name]
+        total += product
+    return total
+
+
+def size_of(shape: Shape) -> Dim:
+    """The number of elements of ``shape``; 1 for the empty shape."""
+    total: Dim = 1
+    for dim in shape:
+        total = total * dim
+    return total
+
+
+def is_static(shape: Shape) -> bool:
+    return all(isinstance(dim, int) for dim in shape)
+
+
+def _terms(dim: Dim) -> tuple[tuple[Monomial, int], ...]:
+    return dim.terms if isinstance(dim, Poly) else (((), dim),)
+
+
+def _collect(terms: Iterable[tuple[Monomial, int]]) -> Dim:
+    totals: dict[Monomial, int] = {}
+    for monomial, factor in terms:
+        totals[monomial] = totals.get(monomial, 0) + factor
+    kept = tuple(sorted((monomial, factor) for monomial, factor in totals.items() if factor))
+    if not kept:
+        return 0
+    if len(kept) == 1 and kept[0][0] == ():
+        return kept[0][1]
+    return Poly(kept)
+
+
+def _term_text(monomial: Monomial, factor: int) -> str:
+    names = "*".join(monomial)
+    if not names:
+        return str(factor)
+    return names if factor == 1 else f"{factor}*{names}"

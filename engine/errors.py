@@ -1,0 +1,30 @@
+"""The engine's errors.
+
+EngineError
+├── ShapeError   (ValueError)    shapes that a rule refuses
+├── DTypeError   (TypeError)     dtypes that a rule refuses
+├── GradientError (RuntimeError) a gradient that cannot be taken
+└── DeviceError  (RuntimeError)  no compiler, a failed build, a device that is not there
+"""
+
+from __future__ import annotations
+
+
+class EngineError(Exception):
+    """Base of all errors that the engine raises on purpose."""
+
+
+class ShapeError(EngineError, ValueError):
+    """Shapes break the rule of an operation."""
+
+
+class DTypeError(EngineError, TypeError):
+    """Dtypes break the rule of an operation."""
+
+
+class GradientError(EngineError, RuntimeError):
+    """A gradient is asked for that does not exist."""
+
+
+class DeviceError(EngineError, RuntimeError):
+    """A device or its compiler cannot do what was asked."""
