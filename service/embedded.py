@@ -1,6 +1,6 @@
 """A Redis-compatible server of our own, for machines where none is running.
 
-The server keeps its append-only file in ``<data>/redis`` and listens only on a unix socket in a private folder.
+It keeps its append-only file in ``<data>/redis`` and listens only on a unix socket in a private folder.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def identify(binary: Path) -> Product | None:
 class EmbeddedServer:
     """Starts the server on entry and stops it on exit; ``url`` is where it listens.
 
-    One server at a time may own a data folder. As a child of this process it also ends when this one is killed.
+    One server at a time may own a data folder. A child of this process, it also ends when this one is killed.
     """
 
     def __init__(self, data_dir: Path) -> None:
@@ -220,7 +220,7 @@ class EmbeddedServer:
                 except (redis.ConnectionError, redis.BusyLoadingError, redis.TimeoutError):
                     time.sleep(0.01)
         raise EmbeddedServerError(
-            f"the embedded server gave no answer in {START_DEADLINE_S:.0f} s: see {self.folder / 'server.log'}"
+            f"the server gave no answer in {START_DEADLINE_S:.0f} s: see {self.folder / 'server.log'}"
         )
 
 
