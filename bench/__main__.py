@@ -1,0 +1,14 @@
+"""Runs every benchmark, each in a process of its own, then writes docs/performance.md: ``python -m bench``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from bench import report
+
+BENCHMARKS = ("gemm", "math", "dispatch", "train_step", "sample")
+
+for benchmark in sys.argv[1:] or BENCHMARKS:
+    subprocess.run([sys.executable, "-m", f"bench.{benchmark}"], check=True)
+report.main()
