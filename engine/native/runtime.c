@@ -1,0 +1,217 @@
+/* One pool per process. Workers and the caller claim chunks from one counter; the caller takes whatever nobody has
+ * claimed, so a run never waits for a thread that has not started: it waits only for chunks that are being executed.
+ * Idle workers and a waiting caller spin for a bounded time and then sleep. */
+#define _GNU_SOURCE
+#include "runtime.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <time.h>
+
+enum { MAX_THREADS = 256, SPIN_NS = 20000, PAUSES_PER_CLOCK = 32 };
+
+/* ---- floating-point control word ---- */
+
+#if defined(__x86_64__) || defined(__i386__)
+typedef uint32_t fp_word;
+enum { FP_DEFAULT = 0x1f80 }; /* all exceptions masked, nearest, no flush to zero, no denormals-are-zero */
+static fp_word fp_get(void) {
+    fp_word w;
+    __asm__ volatile("stmxcsr %0" : "=m"(w));
+    return w;
+}
+static void fp_set(fp_word w) { __asm__ volatile("ldmxcsr %0" : : "m"(w) : "memory"); }
+static void pause_cpu(void) { __asm__ volatile("pause"); }
+#elif defined(__aarch64__)
+typedef uint64_t fp_word;
+enum { FP_DEFAULT = 0 };
+static fp_word fp_get(void) {
+    fp_word w;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(w));
+    return w;
+}
+static void fp_set(fp_word w) { __asm__ volatile("msr fpcr, %0" : : "r"(w) : "memory"); }
+static void pause_cpu(void) { __asm__ volatile("yield"); }
+#else
+#error "the floating-point control word of this target is not known: add fp_get, fp_set and pause_cpu"
+#endif
+
+/* ---- sleeping on a word: futex on Linux, a condition variable elsewhere ---- */
+
+typedef _Atomic uint32_t word;
+
+#if defined(__linux__) && !defined(GM_NO_FUTEX)
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void word_wait(word *w, uint32_t seen) { syscall(SYS_futex, w, FUTEX_WAIT_PRIVATE, seen, 0, 0, 0); }
+static void word_wake(word *w, int n) { syscall(SYS_futex, w, FUTEX_WAKE_PRIVATE, n, 0, 0, 0); }
+static void word_reset(void) {}
+#else
+static pthread_mutex_t word_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t word_changed = PTHREAD_COND_INITIALIZER;
+
+static void word_wait(word *w, uint32_t seen) {
+    pthread_mutex_lock(&word_lock);
+    while (atomic_load(w) == seen) pthread_cond_wait(&word_changed, &word_lock);
+    pthread_mutex_unlock(&word_lock);
+}
+static void word_wake(word *w, int n) {
+    (void)w, (void)n;
+    pthread_mutex_lock(&word_lock);
+    pthread_cond_broadcast(&word_changed);
+    pthread_mutex_unlock(&word_lock);
+}
+static void word_reset(void) {
+    pthread_mutex_init(&word_lock, 0);
+    pthread_cond_init(&word_changed, 0);
+}
+#endif
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Spins while *w == seen, at most SPIN_NS; true when it changed. */
+static int spin_until_change(word *w, uint32_t seen) {
+    int64_t end = now_ns() + SPIN_NS;
+    do {
+        for (int i = 0; i < PAUSES_PER_CLOCK; i++) {
+            if (atomic_load_explicit(w, memory_order_acquire) != seen) return 1;
+            pause_cpu();
+        }
+    } while (now_ns() < end);
+    return 0;
+}
+
+/* ---- the pool ---- */
+
+static struct {
+    atomic_flag owned;   /* one run at a time has the workers */
+    atomic_int threads;  /* wanted, the caller included */
+    int started;         /* workers that exist; changed only by the owner */
+    word epoch;          /* grows with each run: what idle workers wait on */
+    word finished;       /* grows when a worker ends the last chunk: what the caller waits on */
+    atomic_int sleepers; /* workers asleep on epoch */
+    atomic_int waiting;  /* the caller is asleep on finished */
+    /* The current run. The fields are written while left <= 0, when no claim can succeed, and stay as they are until
+     * done == chunks; so whoever has claimed a chunk may read them. */
+    _Alignas(128) _Atomic int64_t left; /* chunks not claimed yet */
+    _Atomic int64_t done;
+    gm_kernel f;
+    void **bufs;
+    const int64_t *dims;
+    int64_t chunks;
+} pool = {.owned = ATOMIC_FLAG_INIT, .threads = 1};
+
+/* Claims one chunk and runs it: 0 when there was none, 2 when it was the last to end, else 1. */
+static int run_one_chunk(void) {
+    if (atomic_load_explicit(&pool.left, memory_order_relaxed) <= 0) return 0;
+    int64_t left = atomic_fetch_sub_explicit(&pool.left, 1, memory_order_acq_rel);
+    if (left <= 0) return 0;
+    int64_t chunks = pool.chunks;
+    pool.f(pool.bufs, pool.dims, chunks - left);
+    return atomic_fetch_add(&pool.done, 1) + 1 == chunks ? 2 : 1;
+}
+
+static void *worker(void *argument) {
+    int index = (int)(intptr_t)argument;
+    fp_set(FP_DEFAULT);
+    for (;;) {
+        uint32_t epoch = atomic_load(&pool.epoch);
+        int ended = 0;
+        while (index < atomic_load_explicit(&pool.threads, memory_order_relaxed) && (ended = run_one_chunk()) == 1) {
+        }
+        if (ended == 2) {
+            atomic_fetch_add(&pool.finished, 1);
+            if (atomic_load(&pool.waiting)) word_wake(&pool.finished, 1);
+        }
+        if (spin_until_change(&pool.epoch, epoch)) continue;
+        atomic_fetch_add(&pool.sleepers, 1);
+        word_wait(&pool.epoch, epoch);
+        atomic_fetch_sub(&pool.sleepers, 1);
+    }
+    return 0;
+}
+
+/* After fork the child has one thread and perhaps half a run of another: it starts from nothing. */
+static void reset_in_child(void) {
+    word_reset();
+    pool.started = 0;
+    atomic_store(&pool.left, 0);
+    atomic_store(&pool.sleepers, 0);
+    atomic_store(&pool.waiting, 0);
+    atomic_flag_clear(&pool.owned);
+}
+
+static void watch_fork(void) { pthread_atfork(0, 0, reset_in_child); }
+
+/* Starts missing workers, with all signals blocked: they belong to the threads that were there before. */
+static void start_workers(int wanted) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_fork);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (pool.started < wanted) {
+        pthread_t thread;
+        if (pthread_create(&thread, 0, worker, (void *)(intptr_t)(pool.started + 1))) break; /* fewer will do */
+        pthread_detach(thread);
+        pool.started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, 0);
+}
+
+static void wait_for_last_chunk(void) {
+    for (;;) {
+        uint32_t seen = atomic_load(&pool.finished);
+        if (atomic_load(&pool.done) == pool.chunks) return;
+        if (spin_until_change(&pool.finished, seen)) continue;
+        atomic_store(&pool.waiting, 1);
+        if (atomic_load(&pool.done) != pool.chunks) word_wait(&pool.finished, seen);
+        atomic_store(&pool.waiting, 0);
+    }
+}
+
+static void run_with_workers(gm_kernel f, void **bufs, const int64_t *dims, int64_t chunks, int workers) {
+    if (pool.started < workers) start_workers(workers);
+    pool.f = f, pool.bufs = bufs, pool.dims = dims, pool.chunks = chunks;
+    atomic_store(&pool.done, 0);
+    atomic_store(&pool.left, chunks);
+    atomic_fetch_add(&pool.epoch, 1);
+    if (atomic_load(&pool.sleepers))
+        word_wake(&pool.epoch, pool.started > workers || chunks > workers ? INT_MAX : (int)chunks - 1);
+    while (run_one_chunk()) {
+    }
+    wait_for_last_chunk();
+}
+
+void gm_run(gm_kernel f, void **bufs, const int64_t *dims, int64_t chunks) {
+    fp_word before = fp_get();
+    fp_set(FP_DEFAULT);
+    int workers = atomic_load_explicit(&pool.threads, memory_order_relaxed) - 1;
+    if (chunks > 1 && workers > 0 && !atomic_flag_test_and_set_explicit(&pool.owned, memory_order_acquire)) {
+        run_with_workers(f, bufs, dims, chunks, workers);
+        atomic_flag_clear_explicit(&pool.owned, memory_order_release);
+    } else {
+        for (int64_t chunk = 0; chunk < chunks; chunk++) f(bufs, dims, chunk);
+    }
+    fp_set(before);
+}
+
+void gm_launch(gm_kernel f, const int64_t *dims, int64_t chunks, void *b0, void *b1, void *b2, void *b3, void *b4,
+               void *b5, void *b6, void *b7) {
+    void *bufs[8] = {b0, b1, b2, b3, b4, b5, b6, b7};
+    gm_run(f, bufs, dims, chunks);
+}
+
+void gm_pool_set(int threads) {
+    atomic_store(&pool.threads, threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads);
+}
+
+int gm_pool_threads(void) { return atomic_load(&pool.threads); }
