@@ -61,7 +61,7 @@ class GPTConfig:
             )
         if self.positions == "rotary" and (self.embed_dim // self.num_heads) % 2:
             raise ValueError(
-                f"embed_dim / num_heads is {self.embed_dim // self.num_heads}; rotary positions need an even one"
+                f"head size is {self.embed_dim // self.num_heads}; rotary positions need an even one"
             )
 
     @property
@@ -150,8 +150,7 @@ CONFIGS: dict[str, type[GPTConfig] | type[BigramConfig] | type[MLPConfig]] = {
 def read_config(spec: Mapping[str, Any], vocab_size: int | None = None) -> ModelConfig:
     """The configuration that ``{"name": "gpt", "embed_dim": 128, …}`` describes.
 
-    ``vocab_size`` fills that field where the mapping lacks it. Raises ValueError naming the field, its value and
-    the rule.
+    ``vocab_size`` fills that field where the mapping lacks it. Raises ValueError naming field, value and rule.
     """
     values = dict(spec)
     name = values.pop("name", None)
