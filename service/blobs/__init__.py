@@ -1,0 +1,23 @@
+"""Blobs: immutable bytes named by their sha256."""
+
+from __future__ import annotations
+
+from service.blobs.folder import FolderStore
+from service.blobs.protocol import (
+    BlobError,
+    BlobMissingError,
+    BlobStore,
+    BlobTooLargeError,
+    BlobWriter,
+    check_name,
+)
+
+__all__ = [
+    "BlobError",
+    "BlobMissingError",
+    "BlobStore",
+    "BlobTooLargeError",
+    "BlobWriter",
+    "FolderStore",
+    "check_name",
+]

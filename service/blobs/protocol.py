@@ -1,0 +1,65 @@
+"""What a blob store does, and the errors it raises."""
+
+from __future__ import annotations
+
+import re
+from typing import BinaryIO, Protocol
+
+_NAME = re.compile(r"[0-9a-f]{64}")
+
+
+class BlobError(Exception):
+    """A blob can't be stored or read."""
+
+
+class BlobMissingError(BlobError, LookupError):
+    """There is no blob of this name."""
+
+
+class BlobTooLargeError(BlobError, ValueError):
+    """More bytes came than were allowed."""
+
+
+def check_name(name: str) -> str:
+    """The name if it is 64 hexadecimal digits: no other text becomes a path. Else BlobMissingError."""
+    if _NAME.fullmatch(name) is None:
+        raise BlobMissingError(f"blob {name!r}: a name is 64 lower-case hexadecimal digits")
+    return name
+
+
+class BlobWriter(Protocol):
+    """A blob that is being written: nothing can be seen of it before ``commit``."""
+
+    def write(self, part: bytes) -> None:
+        """Adds bytes; BlobTooLargeError beyond the limit."""
+
+    def commit(self) -> str:
+        """Makes it durable and visible; returns its name."""
+
+    def abort(self) -> None:
+        """Forgets it. Harmless after ``commit``."""
+
+
+class BlobStore(Protocol):
+    """Bytes by sha256."""
+
+    def put(self, content: bytes) -> str:
+        """Stores bytes durably and returns their name; what is there already is not written again."""
+
+    def writer(self, limit: int | None = None) -> BlobWriter:
+        """A writer for content that comes in parts, at most ``limit`` bytes."""
+
+    def get(self, name: str) -> bytes:
+        """The whole content; BlobMissingError where there is none."""
+
+    def size(self, name: str) -> int:
+        """The number of bytes; BlobMissingError where there is none."""
+
+    def open_range(self, name: str, start: int = 0) -> BinaryIO:
+        """A readable file positioned at ``start``; the caller closes it."""
+
+    def delete(self, name: str) -> bool:
+        """Removes a blob; returns whether it was there."""
+
+    def check(self) -> None:
+        """Raises BlobError when the store can't take a blob now."""

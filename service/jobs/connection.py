@@ -1,0 +1,26 @@
+"""Connections to Redis. All return bytes, as RQ needs it."""
+
+from __future__ import annotations
+
+from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.retry import Retry
+
+_LOST = (RedisConnectionError, RedisTimeoutError)
+
+
+def connect(url: str, *, patient: bool = True) -> Redis:
+    """A synchronous connection; a patient one outlives minutes without a server, as a worker must."""
+    attempts, cap = (100, 3.0) if patient else (2, 0.2)
+    retry = Retry(ExponentialWithJitterBackoff(base=0.2, cap=cap), attempts, _LOST)
+    return Redis.from_url(url, retry=retry, health_check_interval=30)
+
+
+def aconnect(url: str, *, connections: int = 64) -> AsyncRedis:
+    """An asynchronous connection pool that gives up within a second, so that a request gets its 503."""
+    retry = AsyncRetry(ExponentialWithJitterBackoff(base=0.05, cap=0.2), 3, _LOST)
+    return AsyncRedis.from_url(url, retry=retry, max_connections=connections, socket_connect_timeout=1)

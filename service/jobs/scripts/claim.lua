@@ -1,0 +1,73 @@
+-- Gives the lane's next job to a worker: by priority, then the least recently served owner, then age.
+-- ARGV: lane, worker, nonce, lease (ms).
+-- Answer: false when nothing is queued, else {id, token, time left (ms), latest full checkpoint or '',
+-- last seq in a stored segment, record as field, value, …}. The same worker and nonce get the same token.
+local lane, worker, nonce, lease = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+
+local function describe(id, token)
+  local key = key_of(id)
+  local ran = tonumber(redis.call('HGET', key, 'ran_ms') or 0)
+  local timeout = tonumber(redis.call('HGET', key, 'timeout_s') or 0) * 1000
+  local manifest, newest = '', -1
+  local steps = redis.call('HGETALL', key .. ':checkpoints')
+  for i = 1, #steps, 2 do
+    if tonumber(steps[i]) > newest and cjson.decode(steps[i + 1]).optimizer then
+      newest, manifest = tonumber(steps[i]), steps[i + 1]
+    end
+  end
+  local segment = redis.call('LINDEX', key .. ':segments', -1)
+  local stored = segment and cjson.decode(segment).last or 0
+  return { id, token, timeout - ran, manifest, stored, redis.call('HGETALL', key) }
+end
+
+local claim = PREFIX .. 'claim:' .. worker
+local held = redis.call('HMGET', claim, 'nonce', 'job', 'token')
+if held[1] == nonce then
+  return describe(held[2], tonumber(held[3]))
+end
+
+local function next_job()
+  local queue = PREFIX .. 'queue:' .. lane
+  while true do
+    local head = redis.call('ZRANGE', queue, 0, 0)[1]
+    if not head then
+      return nil
+    end
+    local job = load(head)
+    if not job then
+      redis.call('ZREM', queue, head)
+    else
+      local level = queue .. ':' .. job.priority
+      local owner = redis.call('ZRANGE', level, 0, 0)[1]
+      local chosen = redis.call('ZRANGE', level .. ':' .. owner, 0, 0)[1]
+      return chosen == head and job or load(chosen)
+    end
+  end
+end
+
+local job = next_job()
+if not job then
+  return false
+end
+local at = now()
+dequeue(job)
+local ordinal = redis.call('INCR', PREFIX .. 'claims')
+redis.call('HSET', PREFIX .. 'served:' .. lane, job.owner, ordinal)
+redis.call('ZADD', PREFIX .. 'queue:' .. lane .. ':' .. job.priority, 'XX', ordinal, job.owner)
+
+local key = key_of(job.id)
+local token = redis.call('HINCRBY', key, 'attempt', 1)
+job.attempt = tostring(token)
+local attempts = cjson.decode(redis.call('HGET', key, 'attempts') or '[]')
+attempts[#attempts + 1] = { n = token, worker = worker, started_at = at }
+if #attempts > ATTEMPTS_KEPT then
+  table.remove(attempts, 1)
+end
+redis.call('HSET', key, 'attempts', cjson.encode(attempts), 'worker', worker, 'want', '', 'appended', 0,
+  'lease_ms', lease, 'running_since', at)
+redis.call('HSETNX', key, 'started_at', at)
+redis.call('ZADD', PREFIX .. 'leases', at + lease, job.id)
+redis.call('HSET', claim, 'nonce', nonce, 'job', job.id, 'token', token)
+redis.call('EXPIRE', claim, 86400)
+move(job, 'running', { worker = worker }, at)
+return describe(job.id, token)
