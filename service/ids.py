@@ -1,4 +1,4 @@
-"""Identifiers: a prefix and a UUIDv7 (RFC 9562) in 26 characters of base32; their order is that of creation."""
+"""Identifiers: a prefix and a UUIDv7 (RFC 9562) in 26 characters of base32, in order of creation."""
 
 from __future__ import annotations
 

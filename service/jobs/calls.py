@@ -182,8 +182,8 @@ def checkpoint(
     """Records a checkpoint whose blobs are stored.
 
     ``manifest`` is {step, weights, optimizer, state, bytes, val_loss?, sample?}: ``sample`` keeps the weights
-    when the whole checkpoint is dropped. ``segment`` holds the events since the last one; the stream keeps its
-    last ``events_kept`` and everything that is in no segment yet.
+    when the whole checkpoint is dropped. ``segment`` holds the events since the last one; the stream keeps
+    its last ``events_kept`` and everything that is in no segment yet.
     """
     stored = dumps({**manifest, "attempt": token})
     packed = segment.to_json() if segment else ""
@@ -204,7 +204,7 @@ class Released:
 
 
 def release(job: str, token: int, reason: str, code: str = "crash", message: str = "") -> Call[Released]:
-    """Gives a job back: ``shutdown`` and ``crash`` queue it, ``pause`` parks it; only ``crash`` is a failure."""
+    """Gives a job back: ``shutdown``, ``crash`` queue it, ``pause`` parks it; only ``crash`` is a failure."""
     return Call(
         script("release"),
         (job, token, reason, code, message),
@@ -233,7 +233,7 @@ def finish(
     first: int = 0,
     events: Sequence[Event] = (),
 ) -> Call[str]:
-    """Ends a job: ``succeeded``, ``failed`` (with code and message) or ``cancelled``, after its last events."""
+    """Ends a job, after its last events: ``succeeded``, ``failed`` (code and message) or ``cancelled``."""
     return Call(
         script("finish"),
         (

@@ -1,7 +1,7 @@
 """Tickets: RQ entries that name a lane and nothing else.
 
-The only function that an entry may name is ``workers.ticket.work``; its one argument is the lane. Whoever imports
-RQ must import this module first, since RQ reads its key prefix from the environment when it is imported.
+The only function that an entry may name is ``workers.ticket.work``; its one argument is the lane. Whoever
+imports RQ must import this module first, since RQ reads its key prefix from the environment when imported.
 """
 
 from __future__ import annotations
