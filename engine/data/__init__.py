@@ -1,4 +1,4 @@
 """Text for language models: corpora, character tokens, training windows.
 
-Nothing is imported here: ``engine.data.tokenizer`` and ``engine.data.corpora`` stay free of the tensor engine.
+Nothing is imported here, so that ``tokenizer`` and ``corpora`` stay free of the tensor engine.
 """

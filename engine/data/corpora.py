@@ -1,6 +1,6 @@
 """Named corpora, and bytes that must be text.
 
-Downloaded corpora lie in one folder as ``<name>.txt``: ``$GRADMILL_CORPORA``, else ``~/.cache/gradmill/corpora``.
+Downloads lie in one folder as ``<name>.txt``: ``$GRADMILL_CORPORA``, else ``~/.cache/gradmill/corpora``.
 A file that is already there is used as it is, once its sha256 is right.
 """
 

@@ -14,8 +14,8 @@ _PLAIN = str.maketrans({'"': "'", "—": "--"} | dict.fromkeys("\\_*[]"))
 def transcript(markdown: str) -> str:
     """Speeches as ``SPEAKER:`` and their lines, a blank line between speeches; ends with a newline.
 
-    In the source ``#`` starts a heading, ``**NAME**`` a speech, and ``_…_`` or ``*…*`` encloses a stage direction,
-    also inside a speech. A paragraph without a speaker continues the speech before it.
+    In the source ``#`` starts a heading, ``**NAME**`` a speech, and ``_…_`` or ``*…*`` encloses a stage
+    direction, also inside a speech. A paragraph without a speaker continues the speech before it.
     """
     speeches: list[list[str]] = []
     for paragraph in _BLANK_LINES.split(markdown):

@@ -150,7 +150,7 @@ CONFIGS: dict[str, type[GPTConfig] | type[BigramConfig] | type[MLPConfig]] = {
 def read_config(spec: Mapping[str, Any], vocab_size: int | None = None) -> ModelConfig:
     """The configuration that ``{"name": "gpt", "embed_dim": 128, …}`` describes.
 
-    ``vocab_size`` fills that field where the mapping lacks it. Raises ValueError naming field, value and rule.
+    ``vocab_size`` fills that field where the mapping lacks it. ValueError names field, value and rule.
     """
     values = dict(spec)
     name = values.pop("name", None)
