@@ -1,0 +1,198 @@
+/* dot: out[…, m, n] = Σ_k a[…, m, k] · b[…, k, n], each output defined bit for bit whatever the blocking, packing,
+ * layout or number of threads:
+ *
+ *   total = +0.0
+ *   for each panel of 384 consecutive k (the last may be shorter), in order:
+ *       chain = +0.0;  for k of the panel, increasing: chain = fma(a[m, k], b[k, n], chain)
+ *       total = total + chain
+ *   out = total
+ *
+ * K = 0 gives +0.0, and a chain that ends in -0.0 gives +0.0, also where there is one panel only. bfloat16 is the same
+ * in float32, rounded once at the end; integers wrap.
+ *
+ * One chunk is one block of the output, or several whole small products; it packs what it needs, so chunks share
+ * nothing. `dims` of the kernels is a gm_dot, `bufs` is {out, a, b}; out is contiguous. */
+#ifndef GM_GEMM_H
+#define GM_GEMM_H
+
+#include "vec.h"
+
+enum { GM_PANEL = 384, GM_MAX_BATCH = 6 };
+
+/* Strides count elements and may be anything, 0 and negative included. All fields are int64_t: an array of them in
+ * this order is a gm_dot. */
+typedef struct {
+    int64_t m, n, k;
+    int64_t a_row, a_col; /* of a along m and along k */
+    int64_t b_row, b_col; /* of b along k and along n */
+    int64_t batch_rank;
+    int64_t batch[GM_MAX_BATCH], a_batch[GM_MAX_BATCH], b_batch[GM_MAX_BATCH];
+} gm_dot;
+
+/* ---- tile shapes: rows x vectors of accumulators that fit the registers beside the operands ---- */
+
+#define GM_COLUMNS_1(i, F) F(i, 0)
+#define GM_COLUMNS_2(i, F) GM_COLUMNS_1(i, F) F(i, 1)
+#define GM_COLUMNS_3(i, F) GM_COLUMNS_2(i, F) F(i, 2)
+#define GM_COLUMNS_4(i, F) GM_COLUMNS_3(i, F) F(i, 3)
+#define GM_COLUMNS_6(i, F) GM_COLUMNS_4(i, F) F(i, 4) F(i, 5)
+#define GM_COLUMNS_8(i, F) GM_COLUMNS_6(i, F) F(i, 6) F(i, 7)
+
+#define GM_ROWS_1(C, F) C(0, F)
+#define GM_ROWS_2(C, F) GM_ROWS_1(C, F) C(1, F)
+#define GM_ROWS_3(C, F) GM_ROWS_2(C, F) C(2, F)
+#define GM_ROWS_4(C, F) GM_ROWS_3(C, F) C(3, F)
+#define GM_ROWS_5(C, F) GM_ROWS_4(C, F) C(4, F)
+#define GM_ROWS_6(C, F) GM_ROWS_5(C, F) C(5, F)
+#define GM_ROWS_7(C, F) GM_ROWS_6(C, F) C(6, F)
+#define GM_ROWS_8(C, F) GM_ROWS_7(C, F) C(7, F)
+#define GM_ROWS_9(C, F) GM_ROWS_8(C, F) C(8, F)
+#define GM_ROWS_10(C, F) GM_ROWS_9(C, F) C(9, F)
+#define GM_ROWS_11(C, F) GM_ROWS_10(C, F) C(10, F)
+#define GM_ROWS_12(C, F) GM_ROWS_11(C, F) C(11, F)
+#define GM_ROWS_13(C, F) GM_ROWS_12(C, F) C(12, F)
+#define GM_ROWS_14(C, F) GM_ROWS_13(C, F) C(13, F)
+
+#define GM_TILES_6(F, C) F(1, C) F(2, C) F(3, C) F(4, C) F(5, C) F(6, C)
+#define GM_TILES_8(F, C) GM_TILES_6(F, C) F(7, C) F(8, C)
+#define GM_TILES_14(F, C) GM_TILES_8(F, C) F(9, C) F(10, C) F(11, C) F(12, C) F(13, C) F(14, C)
+
+/* GM_THIN_VECTORS: tiles of 1, 2, 3 and 4 rows that stream b in long rows. */
+#if VB == 64
+enum { GM_ROWS = 14, GM_VECTORS = 2 };
+#define GM_EVERY_TILE(F) GM_TILES_14(F, 1) GM_TILES_14(F, 2) F(1, 8) F(2, 8) F(3, 8) F(4, 6)
+#define GM_THIN_VECTORS 8, 8, 8, 6
+#elif VB == 32
+enum { GM_ROWS = 6, GM_VECTORS = 2 };
+#define GM_EVERY_TILE(F) GM_TILES_6(F, 1) GM_TILES_6(F, 2) F(1, 8) F(2, 6) F(3, 4) F(4, 3)
+#define GM_THIN_VECTORS 8, 6, 4, 3
+#else
+enum { GM_ROWS = 8, GM_VECTORS = 3 };
+#define GM_EVERY_TILE(F) GM_TILES_8(F, 1) GM_TILES_8(F, 2) GM_TILES_8(F, 3) F(1, 8) F(2, 8) F(3, 8) F(4, 6)
+#define GM_THIN_VECTORS 8, 8, 8, 6
+#endif
+enum { GM_THIN = 4, GM_WIDEST = 8 };
+
+/* Packed b of a block stays in the second-level cache: columns of a block times 4 bytes. */
+enum { GM_SLAB_BYTES = 1280 };
+
+static inline int64_t gm_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t gm_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t gm_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* Vectors of the next tile, for a block of `rows` rows with `columns` columns left. Only the last can be partial. */
+static inline int64_t gm_tile_vectors(int64_t rows, int64_t columns, int64_t lanes) {
+    static const int8_t thin[GM_THIN + 1] = {0, GM_THIN_VECTORS};
+    if (rows <= GM_THIN && columns >= thin[rows] * lanes) return thin[rows];
+    return gm_min(GM_VECTORS, gm_ceil_div(columns, lanes));
+}
+
+/* ---- how the work is cut: from sizes only ---- */
+
+enum { GM_CHUNK_WORK = 1 << 20, GM_MAX_CHUNKS = 32, GM_CHUNK_TILES = 6, GM_CHUNK_COLUMNS = 128 };
+
+typedef struct {
+    int64_t batches, row_chunks, column_chunks; /* products in all, and the cuts of each */
+    int64_t per_chunk;                          /* whole products in a chunk, where none is cut */
+} gm_cut;
+
+static inline gm_cut gm_cut_of(const gm_dot *d) {
+    gm_cut cut = {1, 1, 1, 1};
+    for (int64_t i = 0; i < d->batch_rank; i++) cut.batches *= d->batch[i];
+    int64_t work = d->m * d->n * gm_max(d->k, 1);
+    if (work <= GM_CHUNK_WORK / 2) {
+        cut.per_chunk = GM_CHUNK_WORK / 2 / gm_max(work, 1);
+        return cut;
+    }
+    int64_t wanted = gm_min(gm_ceil_div(work, GM_CHUNK_WORK), GM_MAX_CHUNKS);
+    cut.row_chunks = gm_min(wanted, gm_ceil_div(d->m, GM_CHUNK_TILES * GM_ROWS));
+    cut.column_chunks = gm_min(gm_ceil_div(wanted, cut.row_chunks), gm_ceil_div(d->n, GM_CHUNK_COLUMNS));
+    return cut;
+}
+
+/* Number of chunks of a product; 0 when it has no elements. */
+static inline int64_t gm_dot_chunk_count(const gm_dot *d) {
+    gm_cut cut = gm_cut_of(d);
+    if (cut.batches * d->m * d->n == 0) return 0;
+    return gm_ceil_div(cut.batches, cut.per_chunk) * cut.row_chunks * cut.column_chunks;
+}
+
+/* Offsets of product number `index` in a and b. */
+static inline void gm_batch_offsets(const gm_dot *d, int64_t index, int64_t *a, int64_t *b) {
+    *a = *b = 0;
+    for (int64_t i = d->batch_rank; i-- > 0; index /= d->batch[i]) {
+        *a += index % d->batch[i] * d->a_batch[i];
+        *b += index % d->batch[i] * d->b_batch[i];
+    }
+}
+
+/* Part `index` of `size` cut in `parts` at multiples of `grain`: its start and its length, which may be 0. */
+static inline int64_t gm_part(int64_t size, int64_t parts, int64_t grain, int64_t index, int64_t *length) {
+    int64_t grains = gm_ceil_div(size, grain);
+    int64_t start = gm_min(grains * index / parts * grain, size);
+    *length = gm_min(grains * (index + 1) / parts * grain, size) - start;
+    return start;
+}
+
+#define GM_PASTE_(x, s) x##_##s
+#define GM_PASTE(x, s) GM_PASTE_(x, s)
+
+#define GM_T float
+#define GM_S f32
+#define GM_V vf32
+#define GM_L LF
+#include "gemm_tile.h"
+
+#define GM_T double
+#define GM_S f64
+#define GM_V vf64
+#define GM_L LD
+#include "gemm_tile.h"
+
+/* ---- bfloat16 and integers: correct, and as fast as plain loops are ---- */
+
+/* Rows of the output are the chunks. */
+static inline int64_t gm_row_chunk_count(const gm_dot *d) {
+    int64_t rows = d->m;
+    for (int64_t i = 0; i < d->batch_rank; i++) rows *= d->batch[i];
+    return d->n == 0 ? 0 : rows;
+}
+
+static inline void gm_chunk_bf16(void **bufs, const int64_t *dims, int64_t chunk) {
+    const gm_dot *d = (const gm_dot *)dims;
+    int64_t a_offset, b_offset;
+    gm_batch_offsets(d, chunk / d->m, &a_offset, &b_offset);
+    uint16_t *out = (uint16_t *)bufs[0] + chunk * d->n;
+    const uint16_t *a = (const uint16_t *)bufs[1] + a_offset + chunk % d->m * d->a_row;
+    const uint16_t *b = (const uint16_t *)bufs[2] + b_offset;
+    for (int64_t j = 0; j < d->n; j += LF) {
+        int64_t lanes = gm_min(LF, d->n - j);
+        vf32 total = {0};
+        for (int64_t k0 = 0; k0 < d->k; k0 += GM_PANEL) {
+            vf32 chain = {0};
+            for (int64_t k = k0; k < gm_min(k0 + GM_PANEL, d->k); k++)
+                chain = fma_f32(ldsn_bf16(a + k * d->a_col, 0, LF),
+                                ldsn_bf16(b + k * d->b_row + j * d->b_col, d->b_col, lanes), chain);
+            total = total + chain;
+        }
+        stn_bf16(out + j, total, lanes);
+    }
+}
+
+#define GM_INTEGER_DOT(S, T)                                                                                   \
+    static inline void gm_chunk_##S(void **bufs, const int64_t *dims, int64_t chunk) {                         \
+        const gm_dot *d = (const gm_dot *)dims;                                                                \
+        int64_t a_offset, b_offset;                                                                            \
+        gm_batch_offsets(d, chunk / d->m, &a_offset, &b_offset);                                               \
+        T *out = (T *)bufs[0] + chunk * d->n;                                                                  \
+        const T *a = (const T *)bufs[1] + a_offset + chunk % d->m * d->a_row;                                  \
+        const T *b = (const T *)bufs[2] + b_offset;                                                            \
+        for (int64_t j = 0; j < d->n; j++) out[j] = 0;                                                         \
+        for (int64_t k = 0; k < d->k; k++)                                                                     \
+            for (int64_t j = 0; j < d->n; j++) out[j] += a[k * d->a_col] * b[k * d->b_row + j * d->b_col];     \
+    }
+GM_INTEGER_DOT(i32, uint32_t)
+GM_INTEGER_DOT(u32, uint32_t)
+GM_INTEGER_DOT(i64, uint64_t)
+
+#endif
