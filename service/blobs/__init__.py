@@ -11,6 +11,13 @@ from service.blobs.protocol import (
     BlobWriter,
     check_name,
 )
+from service.settings import Settings
+
+
+def open_store(settings: Settings) -> BlobStore:
+    """The store that the settings name."""
+    return FolderStore(settings.blob_dir)
+
 
 __all__ = [
     "BlobError",
@@ -20,4 +27,5 @@ __all__ = [
     "BlobWriter",
     "FolderStore",
     "check_name",
+    "open_store",
 ]

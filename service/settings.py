@@ -1,0 +1,64 @@
+"""Settings of the API and of workers: environment variables ``GRADMILL_*``, each described here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+MEBIBYTE = 2**20
+
+
+def _split(value: object) -> object:
+    return (
+        tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+    )
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+
+
+class Settings(BaseSettings):
+    """Times in seconds, sizes in bytes."""
+
+    model_config = SettingsConfigDict(env_prefix="GRADMILL_", extra="ignore", frozen=True)
+
+    redis_url: str = Field(
+        "redis://127.0.0.1:6379/0", description="where Redis is: redis://, rediss:// or unix://"
+    )
+    data_dir: Path = Field(Path("data"), description="folder of blobs and of the embedded server's files")
+    host: str = Field("127.0.0.1", description="address to listen on; another than loopback needs a key file")
+    port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
+    api_key_file: Path | None = Field(None, description="file with one API key a line")
+    allowed_hosts: Names = Field(
+        (), description="further names this server is reached by (Host header), separated by commas"
+    )
+    allowed_origins: Names = Field(
+        (), description="further origins whose pages may call the API, separated by commas"
+    )
+    body_limit: int = Field(4 * MEBIBYTE, ge=1024, description="largest JSON body")
+    upload_limit: int = Field(256 * MEBIBYTE, ge=1, description="largest uploaded file")
+    queued_limit: int = Field(100_000, ge=0, description="most queued jobs of one key; 0: no bound")
+    lease_s: float = Field(
+        10.0, gt=0, description="how long a worker may be silent before its job is taken back"
+    )
+    sweep_s: float = Field(2.0, gt=0, description="how often leases are checked and missing tickets replaced")
+    flush_s: float = Field(0.25, gt=0, description="how often a worker sends what a job has to say")
+    quick_flush_s: float = Field(0.02, gt=0, description="the same for ephemeral jobs")
+    renew_s: float = Field(3.0, gt=0, description="how often a worker renews its lease with nothing to say")
+    grace_s: float = Field(10.0, gt=0, description="how long a job may ignore a request to stop")
+    stall_s: float = Field(
+        60.0, gt=0, description="how long a step may take at least before it counts as hung"
+    )
+
+    @property
+    def lease_ms(self) -> int:
+        """The lease in milliseconds."""
+        return round(self.lease_s * 1000)
+
+    @property
+    def blob_dir(self) -> Path:
+        """The folder of the blob store."""
+        return self.data_dir / "blobs"
