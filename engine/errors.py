@@ -3,6 +3,7 @@
 EngineError
 ├── ShapeError   (ValueError)    shapes that a rule refuses
 ├── DTypeError   (TypeError)     dtypes that a rule refuses
+├── BoundsError  (IndexError)    an index outside its axis where the mode is "checked"
 ├── GradientError (RuntimeError) a gradient that cannot be taken
 └── DeviceError  (RuntimeError)  no compiler, a failed build, a device that is not there
 """
@@ -20,6 +21,10 @@ class ShapeError(EngineError, ValueError):
 
 class DTypeError(EngineError, TypeError):
     """Dtypes break the rule of an operation."""
+
+
+class BoundsError(EngineError, IndexError):
+    """An index lies outside its axis."""
 
 
 class GradientError(EngineError, RuntimeError):

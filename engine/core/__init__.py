@@ -1,1 +1,3 @@
-"""The graph: one immutable node class and one table of primitives."""
+"""The graph: one immutable node class and one table of primitives, which is filled when this package is imported."""
+
+from engine.core import ops as ops

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import copysign, inf, nan
 from typing import Literal
 
 Kind = Literal["bool", "int", "float"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type.
+    """An element type. There is one object a type, so ``is`` compares them, also after pickling.
 
     ``size`` is in bytes. ``suffix`` names the type in generated C (``k_exp_f32``). ``struct`` is the
     format character of Python's ``struct`` module; bfloat16 has none and is stored as its upper 16 bits (``H``).
@@ -30,11 +33,51 @@ class DType:
     def is_int(self) -> bool:
         return self.kind == "int"
 
+    def encode(self, value: float) -> bytes:
+        """``value`` rounded to this type, as little-endian bytes. Floats saturate to infinity, integers wrap."""
+        if self.kind == "int":
+            return (int(value) & ((1 << 8 * self.size) - 1)).to_bytes(self.size, "little")
+        if self.kind == "bool":
+            return b"\1" if value else b"\0"
+        if self.name == "bfloat16":
+            return struct.pack("<H", bfloat16_bits(float(value)))
+        return _pack_float(self.struct, float(value))
+
+    def decode(self, raw: bytes) -> float:
+        """The number that ``encode`` made ``raw`` of: a float, an int or a bool."""
+        if self.name == "bfloat16":
+            return float(struct.unpack("<f", b"\0\0" + raw)[0])
+        value: float = struct.unpack("<" + self.struct, raw)[0]
+        return value
+
+    def __reduce__(self) -> tuple[Callable[[str], DType], tuple[str]]:
+        return by_name, (self.name,)
+
+    def __copy__(self) -> DType:
+        return self
+
     def __str__(self) -> str:
         return self.name
 
     def __repr__(self) -> str:
         return self.name
+
+
+def bfloat16_bits(value: float) -> int:
+    """The upper 16 bits of ``value`` as a float32, rounded to nearest, ties to even; NaN is 0x7fc0."""
+    if value != value:
+        return 0x7FC0
+    bits: int = struct.unpack("<I", _pack_float("f", value))[0]
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+def _pack_float(code: str, value: float) -> bytes:
+    if value != value:
+        value = nan  # one NaN: sign and payload are not part of a value
+    try:
+        return struct.pack("<" + code, value)
+    except OverflowError:  # a finite float64 beyond the largest float32
+        return struct.pack("<" + code, copysign(inf, value))
 
 
 float32 = DType("float32", "float", 4, "f32", "f")
@@ -49,6 +92,16 @@ ALL = (float32, float64, bfloat16, int32, int64, uint32, bool_)
 BY_NAME = {dtype.name: dtype for dtype in ALL}
 FLOATS = (float32, float64, bfloat16)
 INTS = (int32, int64, uint32)
+NUMBERS = FLOATS + INTS
+
+
+def by_name(name: str) -> DType:
+    """The dtype called ``name``. Raises ValueError for a name that is none."""
+    try:
+        return BY_NAME[name]
+    except KeyError:
+        raise ValueError(f"unknown dtype {name!r}; the dtypes are {', '.join(BY_NAME)}") from None
+
 
 _UNEQUAL = {
     frozenset({float32, float64}): float64,

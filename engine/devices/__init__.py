@@ -1,0 +1,1 @@
+"""Devices: where and how the primitives are computed."""
