@@ -18,9 +18,10 @@ import cffi
 import pytest
 
 NATIVE = Path(__file__).parents[2] / "engine" / "native"
-EXACT = (
-    "-std=gnu11 -fPIC -shared -Wall -Wextra -Werror -ffp-contract=off -fno-trapping-math -fno-math-errno -fwrapv"
-).split()
+EXACT = [
+    *("-std=gnu11", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror"),
+    *("-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno", "-fwrapv"),
+]
 BUILDS = {
     "gcc": ["gcc", "-O1", "-march=native"],
     "gcc-O3": ["gcc", "-O3", "-march=native"],

@@ -1,4 +1,4 @@
-"""dot equals its scalar definition bit for bit: every shape, layout, batch, compiler, vector width, thread count."""
+"""dot equals its scalar definition bit for bit, for every shape, layout, batch, compiler and thread count."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from native_build import BUILDS, loader
 # The six-line definition, once for each type.
 DEFINITION = r"""
 #include <stdint.h>
-#define DEFINITION(S, T, FMA)                                                                                   \
-    void define_##S(int64_t m, int64_t n, int64_t k, const T *a, const T *b, T *out) {                          \
-        for (int64_t i = 0; i < m * n; i++) {                                                                   \
-            T total = 0;                                                                                        \
-            for (int64_t panel = 0; panel < k; panel += 384) {                                                  \
-                T chain = 0;                                                                                    \
-                for (int64_t j = panel; j < k && j < panel + 384; j++)                                          \
-                    chain = FMA(a[i / n * k + j], b[j * n + i % n], chain);                                     \
-                total = total + chain;                                                                          \
-            }                                                                                                   \
-            out[i] = total;                                                                                     \
-        }                                                                                                       \
+#define DEFINITION(S, T, FMA)                                                                            \
+    void define_##S(int64_t m, int64_t n, int64_t k, const T *a, const T *b, T *out) {                   \
+        for (int64_t i = 0; i < m * n; i++) {                                                            \
+            T total = 0;                                                                                 \
+            for (int64_t panel = 0; panel < k; panel += 384) {                                           \
+                T chain = 0;                                                                             \
+                for (int64_t j = panel; j < k && j < panel + 384; j++)                                   \
+                    chain = FMA(a[i / n * k + j], b[j * n + i % n], chain);                              \
+                total = total + chain;                                                                   \
+            }                                                                                            \
+            out[i] = total;                                                                              \
+        }                                                                                                \
     }
 DEFINITION(f32, float, __builtin_fmaf)
 DEFINITION(f64, double, __builtin_fma)
@@ -143,7 +143,7 @@ def test_every_compiler_equals_the_definition_over_edge_shapes(build: str, dtype
     threads=st.sampled_from([1, 2, 3, 7]),
     seed=st.integers(0, 1000),
 )
-def test_any_product_equals_the_definition(
+def test_any_product_equals_the_definition(  # noqa: PLR0917
     m: int, n: int, k: int, batch: list[int], layouts: tuple[str, str], dtype: str, threads: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
