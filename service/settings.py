@@ -53,6 +53,10 @@ class Settings(BaseSettings):
         60.0, gt=0, description="how long a step may take at least before it counts as hung"
     )
 
+    worker_memory: int | None = Field(
+        None, gt=0, description="most address space of a worker process; none: no bound"
+    )
+
     @property
     def lease_ms(self) -> int:
         """The lease in milliseconds."""
