@@ -1,0 +1,64 @@
+"""Why jobs fail, each with the code that the job's error carries.
+
+    JobError
+    ├── NonFiniteLossError     non-finite-loss    the loss became NaN or infinite
+    ├── InvalidDatasetError    invalid-dataset    the corpus can't be used
+    ├── UnknownModelError      unknown-model      the model to sample from isn't there
+    └── IncompatibleError      incompatible       the checkpoint is of another numerics version
+
+Besides these: ``out-of-memory``, ``timeout``, ``stalled``, ``worker-lost`` (the lease ran out),
+``worker-crashed`` (the process of the job died) and ``internal-error``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class JobError(Exception):
+    """A failure that another attempt would meet again."""
+
+    code = "job-error"
+
+
+class NonFiniteLossError(JobError):
+    """The loss became NaN or infinite."""
+
+    code = "non-finite-loss"
+
+
+class InvalidDatasetError(JobError):
+    """The corpus is missing, too short, or not text."""
+
+    code = "invalid-dataset"
+
+
+class UnknownModelError(JobError):
+    """The model, alias or checkpoint isn't there."""
+
+    code = "unknown-model"
+
+
+class IncompatibleError(JobError):
+    """A checkpoint can't be resumed by this version of the engine."""
+
+    code = "incompatible"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """``final``: another attempt would fail in the same way."""
+
+    code: str
+    message: str
+    final: bool
+
+
+def explain(error: Exception) -> Failure:
+    """The code and message for what a handler raised; the trace stays in the worker's own log."""
+    if isinstance(error, JobError):
+        return Failure(error.code, str(error), final=True)
+    if isinstance(error, MemoryError):
+        hint = "use a smaller model or batch, or a worker with more memory"
+        return Failure("out-of-memory", f"The job needs more memory than its worker has: {hint}.", final=True)
+    return Failure("internal-error", f"{type(error).__name__}: {error}", final=False)

@@ -1,0 +1,39 @@
+"""The process of one lane: ``python -m workers.lane cpu-batch``."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+
+from rq.worker import BaseWorker
+
+from service.jobs.lanes import BATCH, QUICK
+from service.settings import Settings
+from workers.batch import BatchWorker
+from workers.context import WorkerContext, set_context
+from workers.heartbeat import Heartbeat
+from workers.limits import restrict_process
+from workers.quick import QuickWorker
+
+WORKERS: dict[str, type[BatchWorker] | type[QuickWorker]] = {BATCH: BatchWorker, QUICK: QuickWorker}
+
+
+def worker_name(lane: str) -> str:
+    """A name that no other process has, also not one that is restarted with the same process id."""
+    return f"{socket.gethostname()}.{lane}.{os.getpid()}.{secrets.token_hex(3)}"
+
+
+def run_lane(lane: str, settings: Settings) -> None:
+    """Works until SIGTERM or SIGINT."""
+    restrict_process(settings.worker_memory)
+    context = WorkerContext(settings, lane, worker_name(lane))
+    set_context(context)
+    worker: BaseWorker = WORKERS[lane](context)
+    with Heartbeat(context):
+        worker.work(logging_level="WARNING")
+
+
+if __name__ == "__main__":
+    run_lane(sys.argv[1], Settings())

@@ -1,0 +1,73 @@
+"""From a ticket to a finished job: claim, run the handler, say how it ended."""
+
+from __future__ import annotations
+
+import logging
+
+from redis import Redis
+
+from service.blobs import BlobStore, FolderStore
+from service.jobs import calls, tickets
+from service.jobs.connection import connect
+from service.jobs.records import Claim
+from workers.attempt import Attempt, Timing, timeout_message
+from workers.context import WorkerContext
+from workers.failures import explain
+from workers.handlers import find_handler
+from workers.stop import Reason, Stop
+
+log = logging.getLogger(__name__)
+
+
+def perform_next(context: WorkerContext, nonce: str) -> None:
+    """Claims the lane's next job and performs it to whatever end. ``nonce`` is new for each ticket."""
+    settings = context.settings
+    with connect(settings.redis_url) as redis:
+        call = calls.claim(context.lane, context.worker, nonce, settings.lease_ms)
+        claim = calls.run(redis, call)
+        if claim is not None:
+            perform(context, redis, claim, FolderStore(settings.blob_dir))
+
+
+def perform(context: WorkerContext, redis: Redis, claim: Claim, store: BlobStore) -> None:
+    """Runs the job's handler under its lease and reports the outcome."""
+    settings = context.settings
+    flush_s = settings.quick_flush_s if claim.job.ephemeral else settings.flush_s
+    timing = Timing(flush_s, settings.renew_s, settings.grace_s, settings.stall_s)
+    log.info("job %s: attempt %d", claim.job.id, claim.token)
+    with Attempt(redis, claim, timing, context.stop) as attempt:
+        try:
+            outcome = find_handler(claim.job.kind)(attempt, store)
+        except Stop as stop:
+            end_early(attempt, redis, stop.reason)
+        except Exception as error:
+            log.exception("job %s failed", claim.job.id)
+            end_failed(attempt, redis, error)
+        else:
+            attempt.finish("succeeded", result=outcome.result, model=outcome.model)
+
+
+def end_early(attempt: Attempt, redis: Redis, reason: Reason) -> None:
+    """Does what the order that ended the attempt asks for."""
+    log.info("job %s: stopped by %s", attempt.job.id, reason.value)
+    if reason is Reason.CANCEL:
+        attempt.finish("cancelled")
+    elif reason is Reason.TIMEOUT:
+        attempt.finish("failed", code="timeout", message=timeout_message(attempt.job.timeout_s))
+    elif reason is not Reason.FENCED:
+        give_back(attempt, redis, reason.value)
+
+
+def end_failed(attempt: Attempt, redis: Redis, error: Exception) -> None:
+    """Fails the job, or gives it back when another attempt may do better."""
+    failure = explain(error)
+    if failure.final:
+        attempt.finish("failed", code=failure.code, message=failure.message)
+    else:
+        give_back(attempt, redis, "crash", failure.code, failure.message)
+
+
+def give_back(attempt: Attempt, redis: Redis, reason: str, code: str = "", message: str = "") -> None:
+    """Releases the job and wakes the lane for it."""
+    released = attempt.release(reason, code, message)
+    tickets.push(redis, released.lane, released.missing_tickets)

@@ -1,0 +1,19 @@
+"""The worker for short jobs: one warm process that never forks, so that models stay loaded."""
+
+from __future__ import annotations
+
+from rq import SimpleWorker
+
+from workers.context import WorkerContext
+from workers.rq_options import rq_options
+
+
+class QuickWorker(SimpleWorker):
+    """Runs the lane's tickets one after the other in this process."""
+
+    def __init__(self, context: WorkerContext) -> None:
+        super().__init__(**rq_options(context))
+        self._context = context
+
+    def handle_warm_shutdown_request(self) -> None:
+        self._context.stop.set()
