@@ -41,17 +41,13 @@ class Settings(BaseSettings):
     body_limit: int = Field(4 * MEBIBYTE, ge=1024, description="largest JSON body")
     upload_limit: int = Field(256 * MEBIBYTE, ge=1, description="largest uploaded file")
     queued_limit: int = Field(100_000, ge=0, description="most queued jobs of one key; 0: no bound")
-    lease_s: float = Field(
-        10.0, gt=0, description="how long a worker may be silent before its job is taken back"
-    )
+    lease_s: float = Field(10.0, gt=0, description="silence after which a worker loses its job")
     sweep_s: float = Field(2.0, gt=0, description="how often leases are checked and missing tickets replaced")
     flush_s: float = Field(0.25, gt=0, description="how often a worker sends what a job has to say")
     quick_flush_s: float = Field(0.02, gt=0, description="the same for ephemeral jobs")
     renew_s: float = Field(3.0, gt=0, description="how often a worker renews its lease with nothing to say")
     grace_s: float = Field(10.0, gt=0, description="how long a job may ignore a request to stop")
-    stall_s: float = Field(
-        60.0, gt=0, description="how long a step may take at least before it counts as hung"
-    )
+    stall_s: float = Field(60.0, gt=0, description="time a step may take before it counts as hung")
 
     worker_memory: int | None = Field(
         None, gt=0, description="most address space of a worker process; none: no bound"

@@ -1,0 +1,26 @@
+"""Kinds of job: one file a kind, one row here."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from service.specs import sample, train
+from service.specs.base import Catalogue, ModelFacts, Prepared, Strict, TextFacts, text_facts
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of job: the form of its spec, and the function that makes a read spec ready to be queued."""
+
+    spec: type[Strict]
+    prepare: Callable[[Any, Catalogue], Awaitable[Prepared]]
+
+
+KINDS: dict[str, Kind] = {
+    "train": Kind(train.Train, train.prepare),
+    "sample": Kind(sample.Sample, sample.prepare),
+}
+
+__all__ = ["KINDS", "Catalogue", "Kind", "ModelFacts", "Prepared", "Strict", "TextFacts", "text_facts"]

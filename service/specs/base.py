@@ -1,0 +1,62 @@
+"""What every spec shares: strict reading, and what checking one against the catalogue gives."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Strict(BaseModel):
+    """No unknown fields, no guessing of types, no NaN, no infinity."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+@dataclass(frozen=True)
+class TextFacts:
+    """What a text's size decides: the blob that holds it, its characters and how many different ones."""
+
+    blob: str
+    characters: int
+    vocabulary: int
+
+
+def text_facts(text: str) -> TextFacts:
+    """The facts of a text at hand."""
+    return TextFacts(hashlib.sha256(text.encode()).hexdigest(), len(text), len(set(text)))
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """Where a model's weights are and how large it is."""
+
+    id: str
+    weights: str
+    parameters: int
+
+
+class Catalogue(Protocol):
+    """What specs may refer to. Each method returns None where nothing of that name is there."""
+
+    async def file(self, file_id: str) -> TextFacts | None:
+        """An uploaded text."""
+
+    async def model(self, name: str) -> ModelFacts | None:
+        """A model by its id, its alias, ``job`` or ``job@step``."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A spec ready to be queued.
+
+    ``spec`` is what the worker reads, ``estimate`` what it will cost, ``blobs`` what must be stored first.
+    """
+
+    spec: Mapping[str, Any]
+    estimate: Mapping[str, int | float]
+    lane: str
+    blobs: Mapping[str, bytes] = field(default_factory=dict)

@@ -1,0 +1,39 @@
+"""Caps on what one job may cost, checked before it is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from service.errors import FieldError, InvalidFieldsError
+
+FLOPS_PER_S = 1e10  # what a small machine reaches; only for estimates of time
+
+
+@dataclass(frozen=True)
+class Cap:
+    """The most of one estimate, its unit and what makes it smaller."""
+
+    most: float
+    unit: str
+    remedy: str
+
+
+CAPS = {
+    "parameters": Cap(2e8, "parameters", "make the model smaller"),
+    "memory_bytes": Cap(16 * 2**30, "bytes of memory", "make the batch, the context or the model smaller"),
+    "flops": Cap(1e18, "floating-point operations", "take fewer steps, a smaller batch or a smaller model"),
+}
+
+
+def check_caps(estimate: Mapping[str, int | float]) -> None:
+    """InvalidFieldsError that names every estimate above its cap."""
+    errors = [
+        FieldError(
+            "spec", f"estimated at {estimate[name]:.4g} {cap.unit}", f"at most {cap.most:.4g}; {cap.remedy}"
+        )
+        for name, cap in CAPS.items()
+        if estimate.get(name, 0) > cap.most
+    ]
+    if errors:
+        raise InvalidFieldsError(errors, code="too-costly")
