@@ -94,6 +94,7 @@ class NewJob:
     kind: str
     lane: str
     spec: Json
+    estimate: Mapping[str, Json] = field(default_factory=dict)
     owner: str = "local"
     name: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -108,11 +109,16 @@ class NewJob:
 
 @dataclass(frozen=True)
 class Accepted:
-    """``job`` is the id of the job that stands for the request; for ``quota`` it is the number queued."""
+    """``job`` stands for the request (none for ``quota``); the rest is told of ``accepted`` jobs only.
+
+    ``created_at`` in milliseconds, ``place`` in the queue from 1, 0 when it is no longer queued.
+    """
 
     outcome: str
     job: str
     missing_tickets: int
+    created_at: int
+    place: int
 
 
 def accept(new: NewJob, *, idempotency: str = "", body_sha: str = "", most_queued: int = 0) -> Call[Accepted]:
@@ -120,6 +126,7 @@ def accept(new: NewJob, *, idempotency: str = "", body_sha: str = "", most_queue
     record: dict[str, str | int] = {
         "name": new.name,
         "spec": dumps(new.spec),
+        "estimate": dumps(new.estimate),
         "metadata": dumps(new.metadata),
         "timeout_s": new.timeout_s,
         "max_attempts": new.max_attempts,
@@ -132,7 +139,7 @@ def accept(new: NewJob, *, idempotency: str = "", body_sha: str = "", most_queue
     return Call(
         script("accept"),
         (*head, "1" if new.ephemeral else "", *pairs),
-        lambda reply: Accepted(text(reply[0]), text(reply[1]), int(reply[2])),
+        lambda reply: Accepted(text(reply[0]), text(reply[1]), *map(int, reply[2:])),
     )
 
 

@@ -64,6 +64,7 @@ class JobRecord:
     priority: int
     ephemeral: bool
     spec: Json
+    estimate: dict[str, Json]
     metadata: dict[str, str]
     created_at: int
     started_at: int | None
@@ -106,6 +107,7 @@ def job_record(fields: Fields) -> JobRecord:
         priority=int(fields["priority"]),
         ephemeral=fields.get("ephemeral") == "1",
         spec=_json(fields, "spec", {}),
+        estimate=_json(fields, "estimate", {}),
         metadata=_json(fields, "metadata", {}),
         created_at=int(fields["created_at"]),
         started_at=_time(fields, "started_at"),

@@ -1,26 +1,32 @@
 -- Writes a new job: record, first event, indexes, queue entry.
 -- ARGV: id, owner, idempotency scope or '', sha256 of the body, most jobs of this owner that may be queued or 0,
 --       lane, kind, priority, '1' if ephemeral, then field, value, … of the record.
--- Answer: {accepted | replayed | conflict, id, missing tickets} or {quota, number queued, 0}.
+-- Answer: {accepted | replayed | conflict | quota, id or '', missing tickets, created at (ms), place in the queue}.
 -- The id is the nonce: sent again, the first answer is given again.
 local id, owner, idempotency, body, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local job = { id = id, owner = owner, lane = ARGV[6], kind = ARGV[7], priority = ARGV[8], ephemeral = ARGV[9],
   state = '', attempt = '0' }
 local at = now()
 
-if redis.call('EXISTS', key_of(id)) == 1 then
-  return { 'accepted', id, missing_tickets(job.lane, at) }
+local function accepted(created_at)
+  local place = redis.call('ZRANK', PREFIX .. 'queue:' .. job.lane, id)
+  return { 'accepted', id, missing_tickets(job.lane, at), tonumber(created_at), place and place + 1 or 0 }
+end
+
+local created_at = redis.call('HGET', key_of(id), 'created_at')
+if created_at then
+  return accepted(created_at)
 end
 if idempotency ~= '' then
   local seen = redis.call('HMGET', PREFIX .. 'idempotency:' .. idempotency, 'body', 'job')
   if seen[1] then
-    return { seen[1] == body and 'replayed' or 'conflict', seen[2], 0 }
+    return { seen[1] == body and 'replayed' or 'conflict', seen[2], 0, 0, 0 }
   end
 end
 if most > 0 then
   local queued = tonumber(redis.call('HGET', PREFIX .. 'usage:' .. owner, 'queued') or 0)
   if queued >= most then
-    return { 'quota', queued, 0 }
+    return { 'quota', '', 0, 0, 0 }
   end
 end
 if idempotency ~= '' then
@@ -33,4 +39,4 @@ redis.call('HSET', key_of(id), 'id', id, 'owner', owner, 'lane', job.lane, 'kind
   unpack(ARGV, 10))
 move(job, 'queued', {}, at)
 enqueue(job)
-return { 'accepted', id, missing_tickets(job.lane, at) }
+return accepted(at)
