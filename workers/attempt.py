@@ -20,8 +20,10 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import RedisError
 
+from service.blobs import BlobStore
 from service.jobs import calls
-from service.jobs.records import Claim, Segment
+from service.jobs.events import store_segment
+from service.jobs.records import Claim
 from workers.metrics import MetricColumns
 from workers.pace import Pace
 from workers.stop import Reason, Stop
@@ -53,7 +55,7 @@ class Attempt:
         self.job = claim.job
         self.token = claim.token
         self.resume_from = claim.checkpoint
-        self.stored_seq = claim.stored_seq
+        self._stored_seq = claim.stored_seq
         self._redis = redis
         self._timing = timing
         self._stop = stop
@@ -120,11 +122,16 @@ class Attempt:
         with self._lock:
             self._pace.reached(step, steps)
 
-    def save(self, manifest: Mapping[str, Any], segment: Segment | None) -> None:
-        """Records a checkpoint whose blobs are stored. Stop when the job is no longer this attempt's."""
+    def save(self, manifest: Mapping[str, Any], store: BlobStore) -> None:
+        """Records a checkpoint whose blobs are stored, and stores the events up to now beside it.
+
+        Raises Stop when the job is no longer this attempt's.
+        """
+        self.flush()
+        segment = store_segment(self._redis, store, self.job.id, self._stored_seq)
         verb = calls.run(self._redis, calls.checkpoint(self.job.id, self.token, manifest, segment))
         if segment is not None:
-            self.stored_seq = max(self.stored_seq, segment.last)
+            self._stored_seq = segment.last
         self._obey(verb)
         if verb == "fenced":
             raise Stop(Reason.FENCED)
@@ -147,6 +154,7 @@ class Attempt:
     ) -> str:
         """Ends the job after its last events; the new state, or ``fenced``, ``already``, ``refused``."""
         with self._sending:
+            self._say_last_progress()
             self._append_all()
             end = {"result": result, "code": code, "message": message, "model": model}
             return calls.run(
@@ -155,6 +163,7 @@ class Attempt:
 
     def release(self, reason: str, code: str = "", message: str = "") -> calls.Released:
         """Gives the job back without an outcome."""
+        self._say_last_progress()
         self.flush()
         return calls.run(self._redis, calls.release(self.job.id, self.token, reason, code, message))
 
@@ -196,6 +205,10 @@ class Attempt:
     def _progress_is_due(self) -> bool:
         step, at = self._progress_said
         return self._pace.step != step and time.monotonic() - at >= PROGRESS_EVERY_S
+
+    def _say_last_progress(self) -> None:
+        with self._lock:
+            self._progress_said = (self._progress_said[0], float("-inf"))
 
     def _take(self) -> list[calls.Event]:
         with self._lock:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import socket
 import sys
+from types import FrameType
 
 from rq.worker import BaseWorker
 
@@ -25,8 +27,14 @@ def worker_name(lane: str) -> str:
     return f"{socket.gethostname()}.{lane}.{os.getpid()}.{secrets.token_hex(3)}"
 
 
+def _leave_early(number: int, frame: FrameType | None) -> None:
+    """SIGTERM before the worker listens to it."""
+    raise SystemExit(0)
+
+
 def run_lane(lane: str, settings: Settings) -> None:
     """Works until SIGTERM or SIGINT."""
+    signal.signal(signal.SIGTERM, _leave_early)
     restrict_process(settings.worker_memory)
     context = WorkerContext(settings, lane, worker_name(lane))
     set_context(context)

@@ -1,0 +1,210 @@
+"""What becomes of a job when its process, its worker or its code fails; with jobs that need no engine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from cluster import LEASE_S, ROOT, Cluster, check_log, last_step, steps_by_attempt, wait_for
+from toy_lane import turn
+
+from service.jobs import calls, tickets
+from service.jobs.lanes import BATCH, QUICK
+
+
+def final_value(seed: int, steps: int) -> int:
+    value = seed
+    for _ in range(steps):
+        value = turn(value)
+    return value
+
+
+def test_a_job_runs_to_its_end_in_a_process_of_its_own(cluster: Cluster) -> None:
+    worker = cluster.start_toy()
+    job = cluster.wait_state(cluster.toy(), "succeeded")
+    assert job.result["value"] == final_value(1, 40)
+    assert job.result["pid"] != worker.pid
+    assert job.progress["step"] == job.progress["steps"] == 40
+    events = cluster.events(job.id)
+    check_log(events)
+    assert steps_by_attempt(events) == {1: list(range(1, 41))}
+
+
+def test_a_quick_job_runs_in_the_workers_own_process(cluster: Cluster) -> None:
+    worker = cluster.start_toy(QUICK)
+    for _ in range(2):
+        job = cluster.wait_state(cluster.toy(lane=QUICK, steps=3), "succeeded")
+        assert job.result["pid"] == worker.pid
+
+
+def test_a_killed_horse_is_replaced_at_once_and_the_job_goes_on_from_its_checkpoint(cluster: Cluster) -> None:
+    worker = cluster.start_toy()
+    job_id = cluster.toy(steps=60)
+    cluster.wait_step(job_id, 25)
+    os.kill(cluster.horse(worker), signal.SIGKILL)
+    killed_at = time.monotonic()
+    wait_for("a second attempt speaks", lambda: 2 in steps_by_attempt(cluster.events(job_id)), LEASE_S)
+    assert time.monotonic() - killed_at < LEASE_S
+    job = cluster.wait_state(job_id, "succeeded")
+    assert job.result["value"] == final_value(1, 60)
+    assert job.failures == 1
+    events = cluster.events(job_id)
+    check_log(events)
+    assert steps_by_attempt(events)[2][0] % 10 == 1
+    lost = [event["data"] for event in events if event["data"].get("reason") == "worker-crashed"]
+    assert "SIGKILL" in lost[0]["message"]
+
+
+def test_a_killed_worker_takes_its_horse_along_and_another_goes_on(cluster: Cluster) -> None:
+    worker = cluster.start_toy()
+    job_id = cluster.toy(steps=60)
+    cluster.wait_step(job_id, 25)
+    horse = cluster.horse(worker)
+    worker.kill()
+    worker.wait()
+    wait_for("the orphan is gone", lambda: not os.path.exists(f"/proc/{horse}"), 2)
+    cluster.start_toy()
+    job = cluster.wait_state(job_id, "succeeded")
+    assert job.result["value"] == final_value(1, 60)
+    events = cluster.events(job_id)
+    check_log(events)
+    assert steps_by_attempt(events)[2][0] % 10 == 1
+    assert [attempt.outcome for attempt in job.attempts] == ["worker-lost", "succeeded"]
+    lost, again = (job.attempts[0].ended_at, job.attempts[1].started_at)
+    assert lost is not None
+    assert lost <= again
+
+
+def test_sigterm_stores_a_checkpoint_and_gives_the_job_back(cluster: Cluster) -> None:
+    worker = cluster.start_toy()
+    job_id = cluster.toy(steps=60, every=1000)
+    cluster.wait_step(job_id, 25)
+    worker.terminate()
+    assert worker.wait(10) == 0
+    cluster.wait_state(job_id, "queued", within_s=1)
+    reached = last_step(cluster.events(job_id))
+    cluster.start_toy()
+    job = cluster.wait_state(job_id, "succeeded")
+    assert job.result["value"] == final_value(1, 60)
+    assert job.failures == 0
+    events = cluster.events(job_id)
+    check_log(events)
+    assert steps_by_attempt(events)[2][0] == reached + 1
+
+
+def test_sigterm_of_an_idle_worker_ends_it(cluster: Cluster) -> None:
+    for lane in (BATCH, QUICK):
+        worker = cluster.start_toy(lane)
+        wait_for(
+            "it is live", lambda lane=lane: calls.run(cluster.redis, calls.lane_state(lane)).live_workers
+        )
+        worker.terminate()
+        assert worker.wait(10) == 0
+        assert not calls.run(cluster.redis, calls.lane_state(lane)).live_workers
+
+
+def test_cancelling_a_running_job_keeps_its_last_checkpoint(cluster: Cluster) -> None:
+    cluster.start_toy()
+    job_id = cluster.toy(steps=10_000, every=1000)
+    cluster.wait_step(job_id, 5)
+    changed = calls.run(cluster.redis, calls.cancel(job_id))
+    assert changed is not None
+    assert changed.state == "cancelling"
+    cluster.wait_state(job_id, "cancelled", within_s=5)
+    check_log(cluster.events(job_id))
+    assert any(event["type"] == "checkpoint" for event in cluster.events(job_id))
+
+
+def test_cancelling_a_queued_job_means_that_it_never_starts(cluster: Cluster) -> None:
+    first, second = cluster.toy(steps=5), cluster.toy(steps=5)
+    calls.run(cluster.redis, calls.cancel(first))
+    cluster.start_toy()
+    cluster.wait_state(second, "succeeded")
+    job = cluster.job(first)
+    assert job.state == "cancelled"
+    assert job.attempts == ()
+    check_log(cluster.events(first))
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"), [("not_a_number", "non-finite-loss"), ("no_memory", "out-of-memory")]
+)
+def test_what_would_fail_again_fails_at_once(cluster: Cluster, fault: str, code: str) -> None:
+    cluster.start_toy()
+    job = cluster.wait_state(cluster.toy(fault=fault, fault_at=3), "failed")
+    assert job.error["code"] == code
+    assert len(job.attempts) == 1
+    check_log(cluster.events(job.id))
+
+
+def test_a_bug_is_tried_again_and_then_named(cluster: Cluster) -> None:
+    cluster.start_toy()
+    job = cluster.wait_state(cluster.toy(fault="bug", fault_at=3, max_attempts=2), "failed")
+    assert job.error == {"code": "internal-error", "message": "RuntimeError: a bug"}
+    assert len(job.attempts) == 2
+    check_log(cluster.events(job.id))
+
+
+@pytest.mark.parametrize("fault", ["hang", "swallow"])
+def test_a_job_past_its_time_fails_even_if_it_does_not_listen(cluster: Cluster, fault: str) -> None:
+    cluster.start_toy()
+    job = cluster.wait_state(
+        cluster.toy(fault=fault, fault_at=3, timeout_s=1, every=1000), "failed", within_s=30
+    )
+    assert job.error["code"] in ("timeout", "stalled")
+    check_log(cluster.events(job.id))
+
+
+def test_a_hung_job_loses_its_lease(cluster: Cluster) -> None:
+    cluster.start_toy()
+    job = cluster.wait_state(cluster.toy(fault="hang", fault_at=3, max_attempts=1), "failed", within_s=30)
+    assert job.error["code"] == "stalled"
+    check_log(cluster.events(job.id))
+
+
+def test_a_hung_job_can_be_cancelled(cluster: Cluster) -> None:
+    cluster.start_toy()
+    job_id = cluster.toy(fault="hang", fault_at=3)
+    cluster.wait_step(job_id, 3)
+    calls.run(cluster.redis, calls.cancel(job_id))
+    cluster.wait_state(job_id, "cancelled", within_s=30)
+    check_log(cluster.events(job_id))
+
+
+def test_an_entry_that_is_not_a_ticket_is_refused(cluster: Cluster, tmp_path: object) -> None:
+    cluster.start_toy()
+    queue = tickets.queue(cluster.redis, BATCH)
+    forged = queue.enqueue("os.system", args=["touch forged"], on_failure=None)
+    job = cluster.wait_state(cluster.toy(steps=3), "succeeded")
+    assert job.state == "succeeded"
+    wait_for("the forged entry has failed", lambda: forged.get_status().value == "failed")
+    assert not (ROOT / "forged").exists()
+
+
+def test_the_supervisor_replaces_a_dead_worker(cluster: Cluster) -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from workers.supervisor import Supervisor\n"
+        "Supervisor(['cpu-batch'], (sys.executable, sys.argv[2])).run()\n"
+    )
+    toy = str(ROOT / "tests/integration/toy_lane.py")
+    supervisor = cluster.start("-c", code, str(ROOT), toy)
+    worker = cluster.horse(supervisor)
+    job_id = cluster.toy(steps=60)
+    cluster.wait_step(job_id, 15)
+    os.kill(worker, signal.SIGKILL)
+    job = cluster.wait_state(job_id, "succeeded")
+    assert job.result["value"] == final_value(1, 60)
+    assert cluster.horse(supervisor) != worker
+    check_log(cluster.events(job_id))
+
+
+def test_the_supervisor_refuses_an_unknown_lane() -> None:
+    asked = [sys.executable, "-m", "workers.supervisor", "gpu-batch"]
+    answer = subprocess.run(asked, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert answer.returncode == 2
+    assert "unknown lane 'gpu-batch'" in answer.stderr
