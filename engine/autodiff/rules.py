@@ -1,14 +1,15 @@
 """Gradient rules: from a node and the cotangent ``g`` of its value to the cotangent of each input.
 
-Rules return nodes of the same primitives, so a gradient can be differentiated again. In the comments ``n`` is the
-node's value, ``g`` has n's shape, and a cotangent has the shape of its input. None: no gradient flows there.
-Rules of elementwise primitives are linear in ``g`` element by element; ``differentiate`` relies on that when it
-pushes masks outward.
+Rules return nodes of the same primitives, so a gradient can be differentiated again. In the comments ``n``
+is the node's value, ``g`` has n's shape, and a cotangent has the shape of its input. None: no gradient
+flows there. Rules of elementwise primitives are linear in ``g`` element by element; ``differentiate``
+relies on that when it pushes masks outward.
 """
 
 from __future__ import annotations
 
-from math import pi, prod, sqrt as root
+from math import pi, prod
+from math import sqrt as root
 from typing import TypeAlias
 
 from engine.autodiff import recurrence
@@ -321,7 +322,9 @@ def scatter(n: Node, g: Node) -> Cotangents:
 
 
 def _winners_only(x: Node, indices: tuple[Node, ...], g: Node, mode: b.IndexMode) -> Node:
-    """``g`` (S + x.shape[k:]) where an update was the last to write its element of ``x``, 0 where one followed."""
+    """``g`` (S + x.shape[k:]) where an update was the last to write its element of ``x``, 0 where one
+    followed.
+    """
     source = indices[0].shape
     count = prod(source)
     if count == 1:

@@ -1,3 +1,3 @@
-"""The graph: one immutable node class and one table of primitives, which is filled when this package is imported."""
+"""The graph: one immutable node class and one table of primitives, filled when this package is imported."""
 
 from engine.core import ops as ops

@@ -1,7 +1,7 @@
 """Builders: one function a primitive, and the few compositions that rules and front ends share.
 
-Nothing is broadcast or promoted here: operands have equal shapes and dtypes, or the table's rule raises. Axes are
-non-negative. Front ends offer the comfortable forms.
+Nothing is broadcast or promoted here: operands have equal shapes and dtypes, or the table's rule raises.
+Axes are non-negative. Front ends offer the comfortable forms.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def concat(operands: tuple[Node, ...], axis: int) -> Node:
 
 
 def reduce(x: Node, kind: ReduceKind, axes: tuple[int, ...]) -> Node:
-    """``axes``, which must rise strictly, are removed. sum and prod take floats and int64; any and all take bool."""
+    """Removes ``axes``, which must rise strictly. sum and prod take floats and int64; any and all take bool."""
     return make("reduce", (x,), kind, axes)
 
 
@@ -269,7 +269,7 @@ def gather(x: Node, indices: tuple[Node, ...], mode: IndexMode) -> Node:
 
 
 def scatter(x: Node, indices: tuple[Node, ...], values: Node, kind: ScatterKind, mode: IndexMode) -> Node:
-    """``x`` with ``values``, of shape S + x.shape[k:], combined into it at the indices, in row-major order."""
+    """``x`` with ``values``, shape S + x.shape[k:], combined into it at the indices in row-major order."""
     return make("scatter", (x, *indices, values), kind, mode)
 
 

@@ -13,7 +13,8 @@ Monomial: TypeAlias = tuple[str, ...]  # sorted symbol names, repeated for power
 class Poly:
     """A polynomial that holds at least one symbol; a constant one is an int instead.
 
-    ``terms`` is sorted by monomial and has no zero coefficient, so equal polynomials are equal objects by value.
+    ``terms`` is sorted by monomial and has no zero coefficient, so equal polynomials are equal objects by
+    value.
     """
 
     terms: tuple[tuple[Monomial, int], ...]
@@ -57,7 +58,7 @@ def symbol(name: str) -> Poly:
 
 
 def evaluate(dim: Dim, sizes: Mapping[str, int]) -> int:
-    """The value of ``dim`` with each symbol replaced by its size. Raises KeyError for a symbol without one."""
+    """``dim`` with each symbol replaced by its size. Raises KeyError for a symbol without one."""
     if isinstance(dim, int):
         return dim
     total = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import copysign, inf, nan
+from math import copysign, inf, isnan, nan
 from typing import Literal
 
 Kind = Literal["bool", "int", "float"]
@@ -16,7 +16,8 @@ class DType:
     """An element type. There is one object a type, so ``is`` compares them, also after pickling.
 
     ``size`` is in bytes. ``suffix`` names the type in generated C (``k_exp_f32``). ``struct`` is the
-    format character of Python's ``struct`` module; bfloat16 has none and is stored as its upper 16 bits (``H``).
+    format character of Python's ``struct`` module; bfloat16 has none and is stored as its upper 16 bits
+    (``H``).
     """
 
     name: str
@@ -34,7 +35,7 @@ class DType:
         return self.kind == "int"
 
     def encode(self, value: float) -> bytes:
-        """``value`` rounded to this type, as little-endian bytes. Floats saturate to infinity, integers wrap."""
+        """``value`` rounded to this type, as little-endian bytes. Floats overflow to inf, integers wrap."""
         if self.kind == "int":
             return (int(value) & ((1 << 8 * self.size) - 1)).to_bytes(self.size, "little")
         if self.kind == "bool":
@@ -65,14 +66,14 @@ class DType:
 
 def bfloat16_bits(value: float) -> int:
     """The upper 16 bits of ``value`` as a float32, rounded to nearest, ties to even; NaN is 0x7fc0."""
-    if value != value:
+    if isnan(value):
         return 0x7FC0
     bits: int = struct.unpack("<I", _pack_float("f", value))[0]
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
 
 
 def _pack_float(code: str, value: float) -> bytes:
-    if value != value:
+    if isnan(value):
         value = nan  # one NaN: sign and payload are not part of a value
     try:
         return struct.pack("<" + code, value)

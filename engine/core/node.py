@@ -11,12 +11,13 @@ from engine.core.dtype import DType
 class Node:
     """One application of a primitive: ``op`` on ``inputs`` with ``attrs`` gives one array.
 
-    Nodes are immutable and compare by identity; equal nodes are merged by a pass (``autodiff.merge``), never by a
-    global table. ``attrs`` is a hashable tuple in the order that the primitive's row in ``core.ops`` documents.
-    Make nodes with ``core.opdef.make`` (or ``core.build``), which derives ``shape`` and ``dtype``.
+    Nodes are immutable and compare by identity; equal nodes are merged by a pass (``autodiff.merge``),
+    never by a global table. ``attrs`` is a hashable tuple in the order that the primitive's row in
+    ``core.ops`` documents. Make nodes with ``core.opdef.make`` (or ``core.build``), which derives ``shape``
+    and ``dtype``.
 
-    ``value`` memoises the array that an eager device computed for this node. It follows from the other fields, so
-    it plays no part in what the node is; it is written at most once.
+    ``value`` memoises the array that an eager device computed for this node. It follows from the other
+    fields, so it plays no part in what the node is; it is written at most once.
     """
 
     __slots__ = ("__weakref__", "attrs", "dtype", "inputs", "op", "shape", "value")
@@ -28,6 +29,7 @@ class Node:
         attrs: tuple[Any, ...],
         shape: Shape,
         dtype: DType,
+        *,
         value: Any = None,
     ) -> None:
         self.op: Final = op

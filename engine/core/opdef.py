@@ -17,7 +17,7 @@ Attrs: TypeAlias = tuple[Any, ...]
 ShapeRule: TypeAlias = Callable[[Inputs, Attrs], Shape]
 DTypeRule: TypeAlias = Callable[[Inputs, Attrs], DType]
 GradientRule: TypeAlias = Callable[[Node, Node], tuple[Node | None, ...]]
-"""Maps a node and the cotangent of its value to the cotangent of each input (None: no gradient flows there)."""
+"""Maps a node and the cotangent of its value to the cotangent of each input; None where none flows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class OpDef:
     """One primitive.
 
     ``arity`` is the number of inputs, or None for any number. ``attrs`` names the attributes in their order.
-    ``dtypes`` are those that any input may have; ``shape`` and ``dtype`` give the result's and raise for inputs
-    that do not fit. ``gradient`` is None where no gradient flows to any input.
-    ``c`` is the C expression over vectors, with ``{0}``, ``{1}`` … for operands, ``{t}`` for the suffix of the
-    first operand's dtype (of the value's dtype for ``select``) and ``{u}`` for that of the result. Predicates
-    are masks of the operand's lane width. Elementwise primitives have one, all others have none.
-    ``cost`` is arithmetic per element in units of one addition; fusion weighs recomputing against storing with it.
+    ``dtypes`` are those that any input may have; ``shape`` and ``dtype`` give the result's and raise for
+    inputs that do not fit. ``gradient`` is None where no gradient flows to any input. ``c`` is the C
+    expression over vectors, with ``{0}``, ``{1}`` … for operands, ``{t}`` for the suffix of the first
+    operand's dtype (of the value's dtype for ``select``) and ``{u}`` for that of the result. Predicates are
+    masks of the operand's lane width. Elementwise primitives have one, all others have none. ``cost`` is
+    arithmetic per element in units of one addition; fusion weighs recomputing against storing with it.
     ``samples`` are what the tests of value and gradient are generated from: tuples of operand values for
     elementwise primitives, ``Case`` for the others.
     """

@@ -1,7 +1,7 @@
 """The table of primitives.
 
-Everything else in the engine (softmax, attention, convolution …) is composed of these. A primitive without samples
-fails the tests, which are generated from this table.
+Everything else in the engine (softmax, attention, convolution …) is composed of these. A primitive without
+samples fails the tests, which are generated from this table.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from math import inf, nan
 
 from engine.autodiff import rules
 from engine.core import dtypes, shapes
-from engine.core.dtype import ALL, FLOATS, INTS, NUMBERS, DType, bool_, float32, float64, int32, int64, uint32
+from engine.core.dtype import ALL, FLOATS, INTS, NUMBERS, DType, bool_, float64, int32, int64, uint32
 from engine.core.opdef import (
     Attrs,
     Case,
@@ -180,10 +180,10 @@ _elementwise(
 )
 
 
-# ---- everything else: name, kind, number of inputs, attributes, dtypes, shape, dtype, gradient, cost, samples
+# ---- the rest: name, kind, number of inputs, attributes, dtypes, shape, dtype, gradient, cost, samples
 
 
-def _define(
+def _define(  # noqa: PLR0917  a row of the table
     name: str,
     kind: Kind,
     inputs: int | None,

@@ -49,7 +49,7 @@ def random_bits(inputs: Inputs, attrs: Attrs) -> Shape:
     key, ordinal = inputs
     if key.shape != (2,) or ordinal.shape != ():
         raise ShapeError(
-            f"key has shape {text(key.shape)} and ordinal {text(ordinal.shape)}; they must have shapes (2,) and ()"
+            f"key has shape {text(key.shape)} and ordinal {text(ordinal.shape)}; they must be (2,) and ()"
         )
     shape: Shape = attrs[0]
     return shape
@@ -82,7 +82,7 @@ def broadcast(inputs: Inputs, attrs: Attrs) -> Shape:
     if lead < 0:
         raise ShapeError(f"cannot broadcast {text(old)} to {text(new)}: the result has fewer axes")
     for have, want in zip(old, new[lead:], strict=True):
-        if have != want and have != 1:
+        if have not in (want, 1):
             raise ShapeError(
                 f"cannot broadcast {text(old)} to {text(new)}: size {have} is neither 1 nor {want} "
                 "(axes are aligned at the right)"
@@ -104,7 +104,7 @@ def slice_(inputs: Inputs, attrs: Attrs) -> Shape:
             last = start + (size - 1) * step
             if size < 0 or (size > 0 and not (0 <= start < have and 0 <= last < have)):
                 raise ShapeError(
-                    f"axis {axis} of {text(shape)}: {size} elements from {start} in steps of {step} leave the axis"
+                    f"axis {axis} of {text(shape)}: {size} elements from {start} in steps of {step} leave it"
                 )
     return tuple(sizes)
 

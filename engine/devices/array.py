@@ -1,0 +1,317 @@
+"""Host memory and strided arrays, shared by all devices that compute on the host."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+from cffi import FFI
+
+from engine.core.dtype import DType, bfloat16, bfloat16_bits, bool_
+
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector
+KEPT_BYTES = 512 << 20  # freed memory held for reuse; what exceeds it goes back to the system
+
+ffi = FFI()
+ffi.cdef("int posix_memalign(void **, size_t, size_t); void free(void *);")
+_libc = ffi.dlopen(None)
+
+
+class _Pool:
+    """Free lists of aligned blocks, one a size class: a power of two or one of the three steps above it."""
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[Any]] = {}
+        self._releases: dict[int, Callable[[Any], None]] = {}
+        self._kept = 0
+
+    def allocate(self, nbytes: int) -> Any:
+        """A cffi pointer to at least ``nbytes``, which goes back to the pool when nothing refers to it."""
+        size = _size_class(nbytes)
+        release = self._releases.get(size) or self._releases.setdefault(size, self._releaser(size))
+        try:
+            block = self._free[size].pop()
+            self._kept -= size
+        except (KeyError, IndexError):
+            block = self._fresh(size)
+        return ffi.gc(block, release)
+
+    def _fresh(self, size: int) -> Any:
+        out = ffi.new("void **")
+        if _libc.posix_memalign(out, ALIGNMENT, size):
+            raise MemoryError(f"no memory for {size} bytes")
+        return out[0]
+
+    def _releaser(self, size: int) -> Callable[[Any], None]:
+        blocks = self._free.setdefault(size, [])
+
+        def release(block: Any) -> None:
+            if self._kept + size > KEPT_BYTES:
+                _libc.free(block)
+                return
+            self._kept += size
+            blocks.append(block)
+
+        return release
+
+
+def _size_class(nbytes: int) -> int:
+    if nbytes <= ALIGNMENT:
+        return ALIGNMENT
+    step = max(ALIGNMENT, 1 << (nbytes - 1).bit_length() - 3)
+    return -(-nbytes // step) * step
+
+
+_POOL = _Pool()
+
+
+class Storage:
+    """A block of host memory, aligned to 64 bytes and not cleared.
+
+    ``ptr`` is a cffi ``void *`` and ``address`` the same as an int. The block lives as long as this object
+    or a memoryview from ``buffer``.
+    """
+
+    __slots__ = ("address", "nbytes", "ptr")
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+        self.ptr = _POOL.allocate(nbytes)
+        self.address = int(ffi.cast("uintptr_t", self.ptr))
+
+    def buffer(self) -> memoryview:
+        """The bytes, writable."""
+        return memoryview(ffi.buffer(self.ptr, self.nbytes))
+
+
+class Array:
+    """Elements of one dtype at ``offset + Σ index·stride`` of a storage; offset and strides count elements.
+
+    Arrays are values: whoever makes one fills it, and after that nobody writes to it, so views are safe.
+    """
+
+    __slots__ = ("dtype", "offset", "shape", "storage", "strides")
+
+    def __init__(
+        self, storage: Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType
+    ) -> None:
+        self.storage = storage
+        self.offset = offset
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+
+    @staticmethod
+    def empty(shape: tuple[int, ...], dtype: DType) -> Array:
+        """A contiguous array whose elements are to be written."""
+        return Array(Storage(prod(shape) * dtype.size), 0, shape, contiguous_strides(shape), dtype)
+
+    @staticmethod
+    def from_bytes(raw: bytes | bytearray | memoryview, shape: tuple[int, ...], dtype: DType) -> Array:
+        """A copy of row-major little-endian elements. Raises ValueError for a wrong number of bytes."""
+        result = Array.empty(shape, dtype)
+        if len(raw) != result.storage.nbytes:
+            raise ValueError(f"{len(raw)} bytes for {dtype}{shape}, which takes {result.storage.nbytes}")
+        result.storage.buffer()[:] = raw
+        return result
+
+    @staticmethod
+    def from_list(values: Sequence[float], shape: tuple[int, ...], dtype: DType) -> Array:
+        """Row-major numbers, each rounded to ``dtype``; integers wrap. ``values`` is flat."""
+        result = Array.empty(shape, dtype)
+        if len(values) != result.size:
+            raise ValueError(f"{len(values)} values for shape {shape}, which takes {result.size}")
+        result.fill(values)
+        return result
+
+    def fill(self, values: Sequence[float]) -> None:
+        """Writes row-major numbers into a fresh contiguous array."""
+        self.storage.buffer()[:] = memoryview(_packed(values, self.dtype)).cast("B")
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements, whatever the storage holds besides."""
+        return prod(self.shape) * self.dtype.size
+
+    @property
+    def address(self) -> int:
+        """Where element 0 lies."""
+        return self.storage.address + self.offset * self.dtype.size
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Row-major without gaps; strides of axes of size 1 and of empty arrays do not matter."""
+        expected = 1
+        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if size == 0:
+                return True
+            if stride != expected and size != 1:
+                return False
+            expected *= size
+        return True
+
+    def elements(self) -> memoryview:
+        """The whole storage as items of this dtype, bfloat16 as its 16 bits."""
+        items: memoryview = self.storage.buffer().cast(self.dtype.struct)  # type: ignore[call-overload]
+        return items
+
+    def offsets(self) -> Sequence[int]:
+        """The position in ``elements`` of each element, in row-major order."""
+        if self.is_contiguous:
+            return range(self.offset, self.offset + self.size)
+        return strided_offsets(self.offset, self.shape, self.strides)
+
+    def flat(self) -> list[Any]:
+        """The stored items in row-major order: numbers, and for bfloat16 its 16 bits."""
+        items = self.elements()
+        if self.is_contiguous:
+            return items[self.offset : self.offset + self.size].tolist()
+        return [items[position] for position in strided_offsets(self.offset, self.shape, self.strides)]
+
+    def tobytes(self) -> bytes:
+        """Row-major little-endian elements."""
+        if self.is_contiguous:
+            start = self.offset * self.dtype.size
+            return bytes(self.storage.buffer()[start : start + self.nbytes])
+        return array(self.dtype.struct.replace("?", "B"), self.flat()).tobytes()
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers; one number for shape ()."""
+        values = self.flat()
+        if self.dtype is bfloat16:
+            values = [bfloat16.decode(bits.to_bytes(2, "little")) for bits in values]
+        for axis in range(len(self.shape) - 1, 0, -1):
+            size = self.shape[axis]
+            values = [values[i * size : (i + 1) * size] for i in range(prod(self.shape[:axis]))]
+        return values if self.shape else values[0]
+
+    def __repr__(self) -> str:
+        return f"<Array {self.dtype}{list(self.shape)}>"
+
+
+@lru_cache(maxsize=4096)
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def strided_offsets(offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
+    """``offset + Σ index·stride`` for each index in row-major order."""
+    positions = [offset]
+    for size, stride in zip(shape, strides, strict=True):
+        steps = range(0, size * stride, stride) if stride else (0,) * size
+        positions = [position + step for position in positions for step in steps]
+    return positions
+
+
+def _packed(values: Sequence[float], dtype: DType) -> bytes | array[Any]:
+    if dtype is bool_:
+        return bytes(map(bool, values))
+    if dtype is bfloat16:
+        return array("H", map(bfloat16_bits, values))
+    try:
+        return array(dtype.struct, values)
+    except (OverflowError, TypeError):  # integers out of range, or floats given for integers
+        return b"".join(map(dtype.encode, values))
+
+
+# ---- movement without copying
+
+
+def view(op: str, attrs: tuple[Any, ...], x: Array) -> Array | None:
+    """What a movement primitive or marker makes of ``x`` without a copy; None where that takes one."""
+    move = _VIEWS.get(op)
+    return move(x, *attrs) if move else None
+
+
+def _same(x: Array) -> Array:
+    return x
+
+
+def _transpose(x: Array, perm: tuple[int, ...]) -> Array:
+    shape, strides = x.shape, x.strides
+    return Array(
+        x.storage,
+        x.offset,
+        tuple([shape[axis] for axis in perm]),
+        tuple([strides[axis] for axis in perm]),
+        x.dtype,
+    )
+
+
+def _broadcast(x: Array, shape: tuple[int, ...]) -> Array:
+    lead = len(shape) - len(x.shape)
+    strides = [
+        stride if size == new else 0
+        for size, stride, new in zip(x.shape, x.strides, shape[lead:], strict=True)
+    ]
+    return Array(x.storage, x.offset, shape, (*(0,) * lead, *strides), x.dtype)
+
+
+def _slice(x: Array, starts: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]) -> Array:
+    offset = x.offset
+    if 0 not in sizes:
+        for start, stride in zip(starts, x.strides, strict=True):
+            offset += start * stride
+    strides = tuple([stride * step for stride, step in zip(x.strides, steps, strict=True)])
+    return Array(x.storage, offset, sizes, strides, x.dtype)
+
+
+def _reshape(x: Array, shape: tuple[int, ...]) -> Array | None:
+    if x.is_contiguous:
+        return Array(x.storage, x.offset, shape, contiguous_strides(shape), x.dtype)
+    strides = reshaped_strides(x.shape, x.strides, shape)
+    return None if strides is None else Array(x.storage, x.offset, shape, strides, x.dtype)
+
+
+def reshaped_strides(
+    old: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """Strides that read a non-empty ``old`` as ``new``, or None where no strides do.
+
+    Neighbouring axes that step as one (outer stride = inner size times inner stride) form runs; each run has
+    to be cut into consecutive new axes whose sizes multiply to its size.
+    """
+    runs: list[list[int]] = []  # [size, innermost stride]
+    for size, stride in zip(old, strides, strict=True):
+        if size == 1:
+            continue
+        if runs and runs[-1][1] == size * stride:
+            runs[-1] = [runs[-1][0] * size, stride]
+        else:
+            runs.append([size, stride])
+    result = [0] * len(new)
+    axis = len(new) - 1
+    for run_size, run_stride in reversed(runs):
+        left, stride = run_size, run_stride
+        while left > 1:
+            size = new[axis]
+            if left % size:
+                return None
+            result[axis] = stride
+            stride *= size
+            left //= size
+            axis -= 1
+    return tuple(result)
+
+
+_VIEWS: dict[str, Callable[..., Array | None]] = {
+    "transpose": _transpose,
+    "broadcast": _broadcast,
+    "slice": _slice,
+    "reshape": _reshape,
+    "detach": _same,
+    "pass_grad": _same,
+    "keep": _same,
+}
