@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 PROGRESS_EVERY_S = 1.0
 FORCED_EXIT = 70
+PATIENCE_FACTOR = 10.0
 SENT_KEPT = 4096  # for a server that lost its last second and asks again
 
 
@@ -67,6 +68,7 @@ class Attempt:
         self._metrics = MetricColumns()
         self._pace = Pace()
         self._progress_said = (-1, 0.0)
+        self._patient = 0
         self._sent = 0
         self._last_call = time.monotonic()
         self._verb = "go"
@@ -108,9 +110,29 @@ class Attempt:
         """Says when a stage begins and how many seconds it took."""
         self.emit("stage", {"name": name, "state": "started"})
         started = time.monotonic()
-        yield
+        with self.patience():
+            yield
         seconds = round(time.monotonic() - started, 3)
         self.emit("stage", {"name": name, "state": "ended", "seconds": seconds})
+
+    @contextmanager
+    def patience(self, needed: bool = True) -> Iterator[None]:
+        """Inside, more time may pass between two checks: something that happens seldom and takes long."""
+        self._patient += needed
+        try:
+            yield
+        finally:
+            self._patient -= needed
+            self._pace.tick()
+
+    def token(self, index: int, token: Mapping[str, Any]) -> None:
+        """A generated token of continuation ``index``; those between two flushes become one event."""
+        with self._lock:
+            last_type, last = self._said[-1] if self._said else ("", {})
+            if last_type == "token" and last["index"] == index:
+                last["tokens"].append(token)
+            else:
+                self._said.append(("token", {"index": index, "tokens": [token]}))
 
     def metric(self, step: int, **values: float) -> None:
         """Numbers of one step; what is said between two flushes becomes one event."""
@@ -184,7 +206,8 @@ class Attempt:
     def _force_what_is_ignored(self) -> None:
         """Ends the process when the handler neither works nor listens; another attempt may go on."""
         now, grace = time.monotonic(), self._timing.grace_s
-        if self._pace.silent_for() > self._pace.allowed(self._timing.stall_s):
+        stall_s = self._timing.stall_s * (PATIENCE_FACTOR if self._patient else 1)
+        if self._pace.silent_for() > self._pace.allowed(stall_s):
             self._leave("stalled", "The job made no progress and its worker ended it.")
         elif now > self._deadline + grace and self._pace.silent_for() > grace:
             self.finish("failed", code="timeout", message=timeout_message(self.job.timeout_s))

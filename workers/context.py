@@ -6,6 +6,7 @@ import threading
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from service.blobs import BlobStore
 from service.settings import Settings
 
 
@@ -16,6 +17,7 @@ class WorkerContext:
     settings: Settings
     lane: str
     worker: str
+    store: BlobStore
     stop: threading.Event = field(default_factory=threading.Event)
 
 

@@ -3,8 +3,7 @@
     JobError
     ├── NonFiniteLossError     non-finite-loss    the loss became NaN or infinite
     ├── InvalidDatasetError    invalid-dataset    the corpus can't be used
-    ├── UnknownModelError      unknown-model      the model to sample from isn't there
-    └── IncompatibleError      incompatible       the checkpoint is of another numerics version
+    └── UnknownModelError      unknown-model      the model to sample from isn't there
 
 Besides these: ``out-of-memory``, ``timeout``, ``stalled``, ``worker-lost`` (the lease ran out),
 ``worker-crashed`` (the process of the job died) and ``internal-error``.
@@ -37,12 +36,6 @@ class UnknownModelError(JobError):
     """The model, alias or checkpoint isn't there."""
 
     code = "unknown-model"
-
-
-class IncompatibleError(JobError):
-    """A checkpoint can't be resumed by this version of the engine."""
-
-    code = "incompatible"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from types import FrameType
 
 from rq.worker import BaseWorker
 
+from service.blobs import FolderStore
 from service.jobs.lanes import BATCH, QUICK
 from service.settings import Settings
 from workers.batch import BatchWorker
@@ -36,7 +37,7 @@ def run_lane(lane: str, settings: Settings) -> None:
     """Works until SIGTERM or SIGINT."""
     signal.signal(signal.SIGTERM, _leave_early)
     restrict_process(settings.worker_memory)
-    context = WorkerContext(settings, lane, worker_name(lane))
+    context = WorkerContext(settings, lane, worker_name(lane), FolderStore(settings.blob_dir))
     set_context(context)
     worker: BaseWorker = WORKERS[lane](context)
     with Heartbeat(context):

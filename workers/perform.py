@@ -6,7 +6,6 @@ import logging
 
 from redis import Redis
 
-from service.blobs import BlobStore, FolderStore
 from service.jobs import calls, tickets
 from service.jobs.connection import connect
 from service.jobs.records import Claim
@@ -26,10 +25,10 @@ def perform_next(context: WorkerContext, nonce: str) -> None:
         call = calls.claim(context.lane, context.worker, nonce, settings.lease_ms)
         claim = calls.run(redis, call)
         if claim is not None:
-            perform(context, redis, claim, FolderStore(settings.blob_dir))
+            perform(context, redis, claim)
 
 
-def perform(context: WorkerContext, redis: Redis, claim: Claim, store: BlobStore) -> None:
+def perform(context: WorkerContext, redis: Redis, claim: Claim) -> None:
     """Runs the job's handler under its lease and reports the outcome."""
     settings = context.settings
     flush_s = settings.quick_flush_s if claim.job.ephemeral else settings.flush_s
@@ -37,7 +36,7 @@ def perform(context: WorkerContext, redis: Redis, claim: Claim, store: BlobStore
     log.info("job %s: attempt %d", claim.job.id, claim.token)
     with Attempt(redis, claim, timing, context.stop) as attempt:
         try:
-            outcome = find_handler(claim.job.kind)(attempt, store)
+            outcome = find_handler(claim.job.kind)(attempt, context.store)
         except Stop as stop:
             end_early(attempt, redis, stop.reason)
         except Exception as error:

@@ -1,7 +1,7 @@
 """The process of a lane that knows one more kind of job: ``toy``, which needs no engine.
 
 A toy job carries a number through ``steps`` turns of a linear congruence and stores a checkpoint every
-``every`` turns; its result says where it ended. ``pause_s`` makes a turn last; ``fault`` names what goes wrong.
+``every`` turns; its result says where it ended. ``pause_s`` makes a turn last; ``fault`` names what fails.
 """
 
 from __future__ import annotations
