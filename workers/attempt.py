@@ -125,7 +125,7 @@ class Attempt:
             self._patient -= needed
             self._pace.tick()
 
-    def token(self, index: int, token: Mapping[str, Any]) -> None:
+    def generated(self, index: int, token: Mapping[str, Any]) -> None:
         """A generated token of continuation ``index``; those between two flushes become one event."""
         with self._lock:
             last_type, last = self._said[-1] if self._said else ("", {})

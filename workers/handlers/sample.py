@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections import OrderedDict
 from typing import Any
 
 from engine.models.sampling import generate, load_model
@@ -15,20 +15,33 @@ MODELS_KEPT = 4
 GENERATION_OPTIONS = ("max_tokens", "temperature", "top_k", "top_p", "stop", "window")
 
 
-@lru_cache(maxsize=MODELS_KEPT)
-def open_model(store: BlobStore, weights: str) -> Any:
-    """Model and tokenizer from a blob; a warm worker keeps the last few. Raises UnknownModelError."""
-    try:
-        return load_model(store.get(weights))
-    except BlobMissingError as error:
-        raise UnknownModelError(f"The weights {weights} are no longer stored.") from error
+class WarmModels:
+    """The models a process used last, by the sha256 of their weights: what is kept is never stale."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, Any] = OrderedDict()
+
+    def open(self, store: BlobStore, weights: str) -> Any:
+        """Model and tokenizer from a blob. Raises UnknownModelError."""
+        if weights not in self._kept:
+            try:
+                self._kept[weights] = load_model(store.get(weights))
+            except BlobMissingError as error:
+                raise UnknownModelError(f"The weights {weights} are no longer stored.") from error
+        self._kept.move_to_end(weights)
+        while len(self._kept) > MODELS_KEPT:
+            self._kept.popitem(last=False)
+        return self._kept[weights]
+
+
+WARM_MODELS = WarmModels()
 
 
 def run(attempt: Attempt, store: BlobStore) -> Outcome:
     """Generates ``n`` continuations one after the other; continuation i starts from seed + i."""
     spec = attempt.job.spec
     with attempt.patience():
-        model, tokenizer = open_model(store, spec["weights"])
+        model, tokenizer = WARM_MODELS.open(store, spec["weights"])
     options = {name: spec[name] for name in GENERATION_OPTIONS}
     choices = []
     for index in range(spec["n"]):
@@ -36,7 +49,7 @@ def run(attempt: Attempt, store: BlobStore) -> Outcome:
         for token in generate(model, tokenizer, spec["prompt"], seed=spec["seed"] + index, **options):
             attempt.check()
             said = {"text": token.text, "id": token.id, "logprob": token.logprob}
-            attempt.token(index, said)
+            attempt.generated(index, said)
             tokens.append(said)
         choices.append(
             {

@@ -63,7 +63,7 @@ class Plan:
 
 
 class TrainingRun:
-    """One attempt's way through the steps. After every step all that is due is said before the next begins."""
+    """One attempt's way through the steps. All that is due after a step is said before the next begins."""
 
     def __init__(self, attempt: Attempt, store: BlobStore) -> None:
         self._attempt = attempt
