@@ -240,6 +240,40 @@ VEC_HALVES(f32, vf32, hf32)
 VEC_HALVES(i32, vi32, hi32)
 VEC_HALVES(u32, vu32, hu32)
 
+/* ---- lanes beside each other ---------------------------------------------------------------------
+ * down_T(v, h)        lane i holds lane i + h (modulo the number of lanes); h is a literal
+ * zip_low_T, zip_high_T(a, b)   a0 b0 a1 b1 … of the lower, of the upper halves */
+#define VEC_DOWN_2(h) (h) % 2, (1 + (h)) % 2
+#define VEC_DOWN_4(h) (h) % 4, (1 + (h)) % 4, (2 + (h)) % 4, (3 + (h)) % 4
+#define VEC_DOWN_8(h)                                                                                          \
+    (h) % 8, (1 + (h)) % 8, (2 + (h)) % 8, (3 + (h)) % 8, (4 + (h)) % 8, (5 + (h)) % 8, (6 + (h)) % 8, (7 + (h)) % 8
+#define VEC_DOWN_16(h)                                                                                         \
+    (h) % 16, (1 + (h)) % 16, (2 + (h)) % 16, (3 + (h)) % 16, (4 + (h)) % 16, (5 + (h)) % 16, (6 + (h)) % 16,  \
+        (7 + (h)) % 16, (8 + (h)) % 16, (9 + (h)) % 16, (10 + (h)) % 16, (11 + (h)) % 16, (12 + (h)) % 16,     \
+        (13 + (h)) % 16, (14 + (h)) % 16, (15 + (h)) % 16
+#define VEC_ZIP_2(s) s, 2 + s
+#define VEC_ZIP_4(s) 2 * s, 4 + 2 * s, 1 + 2 * s, 5 + 2 * s
+#define VEC_ZIP_8(s) 4 * s, 8 + 4 * s, 1 + 4 * s, 9 + 4 * s, 2 + 4 * s, 10 + 4 * s, 3 + 4 * s, 11 + 4 * s
+#define VEC_ZIP_16(s)                                                                                          \
+    8 * s, 16 + 8 * s, 1 + 8 * s, 17 + 8 * s, 2 + 8 * s, 18 + 8 * s, 3 + 8 * s, 19 + 8 * s, 4 + 8 * s,         \
+        20 + 8 * s, 5 + 8 * s, 21 + 8 * s, 6 + 8 * s, 22 + 8 * s, 7 + 8 * s, 23 + 8 * s
+#if VB == 64
+#define VEC_LANES_F(list, x) list##_16(x)
+#define VEC_LANES_D(list, x) list##_8(x)
+#elif VB == 32
+#define VEC_LANES_F(list, x) list##_8(x)
+#define VEC_LANES_D(list, x) list##_4(x)
+#else
+#define VEC_LANES_F(list, x) list##_4(x)
+#define VEC_LANES_D(list, x) list##_2(x)
+#endif
+#define down_f32(v, h) __builtin_shufflevector(v, v, VEC_LANES_F(VEC_DOWN, h))
+#define down_f64(v, h) __builtin_shufflevector(v, v, VEC_LANES_D(VEC_DOWN, h))
+VEC_FN vf32 zip_low_f32(vf32 a, vf32 b) { return __builtin_shufflevector(a, b, VEC_LANES_F(VEC_ZIP, 0)); }
+VEC_FN vf32 zip_high_f32(vf32 a, vf32 b) { return __builtin_shufflevector(a, b, VEC_LANES_F(VEC_ZIP, 1)); }
+VEC_FN vf64 zip_low_f64(vf64 a, vf64 b) { return __builtin_shufflevector(a, b, VEC_LANES_D(VEC_ZIP, 0)); }
+VEC_FN vf64 zip_high_f64(vf64 a, vf64 b) { return __builtin_shufflevector(a, b, VEC_LANES_D(VEC_ZIP, 1)); }
+
 /* ---- conversions --------------------------------------------------------------------------------
  * cvt_FROM_TO. Float to integer truncates, saturates, and sends NaN to 0. Integer to float and float64 to
  * float32 round to nearest even; integer narrowing keeps the low bits. 4-byte partners of 8-byte lanes are
