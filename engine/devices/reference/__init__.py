@@ -1,0 +1,3 @@
+"""The device that needs no compiler: every primitive in plain Python, written from its definition."""
+
+from engine.devices.reference.device import ReferenceDevice as ReferenceDevice
