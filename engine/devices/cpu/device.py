@@ -1,0 +1,149 @@
+"""The cpu device: prepares a step for each primitive and layout once, then only starts kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from engine.core.dtype import DType, bfloat16, float32
+from engine.core.opdef import OPS
+from engine.devices.array import Array, contiguous_strides
+from engine.devices.cache import KernelCache
+from engine.devices.cpu import dot, elementwise, index, movement, reduction
+from engine.devices.cpu.layout import Operand, Shape, Task
+from engine.devices.cpu.native import Native
+from engine.devices.cpu.step import EmptyStep, Prepared, Step
+from engine.devices.cpu.threads import default_threads
+from engine.devices.toolchain import Toolchain, find_toolchain
+from engine.errors import DeviceError
+
+_KEPT_STEPS = 16384  # prepared steps; beyond this they are prepared anew
+_FLOAT32_INSIDE = ("scatter",)  # primitives without bfloat16 kernels
+
+
+class CpuDevice:
+    """Runs each primitive as a compiled kernel with a strided interface.
+
+    ``threads`` sets the size of the process's one thread pool (default: ``$GRADMILL_THREADS``, else the
+    usable cores); results do not depend on it. ``toolchain`` defaults to the first compiler found. Raises
+    DeviceError where there is none. Safe to use from several threads.
+    """
+
+    name = "cpu"
+    exact = True
+
+    def __init__(
+        self,
+        threads: int | None = None,
+        toolchain: Toolchain | None = None,
+        kernels: KernelCache | None = None,
+    ) -> None:
+        kernels = kernels or KernelCache()
+        toolchain = toolchain or find_toolchain(memory=kernels.folder)
+        if toolchain is None:
+            raise DeviceError(
+                "No C compiler that builds working code was found: install gcc, clang or the ziglang wheel "
+                "(pip install 'gradmill[cc]'), or name one in CC."
+            )
+        self.threads = default_threads() if threads is None else threads
+        self._native = Native(toolchain, kernels)
+        self._native.set_threads(self.threads)
+        self._steps: dict[tuple[Any, ...], Step] = {}
+
+    @property
+    def toolchain(self) -> Toolchain:
+        return self._native.toolchain
+
+    def run(
+        self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Array], shape: Shape, dtype: DType
+    ) -> Array:
+        """The value of one primitive. Raises IndexError for a checked index out of range."""
+        parts: list[Any] = [op, attrs, shape, dtype]
+        for x in inputs:
+            parts += (x.shape, x.strides, x.dtype)
+        key = tuple(parts)
+        step = self._steps.get(key)
+        if step is None:
+            operands = tuple(Operand(x.shape, x.strides, x.dtype) for x in inputs)
+            step = self._prepare(Task(op, attrs, operands, shape, dtype))
+            if len(self._steps) >= _KEPT_STEPS:
+                self._steps.clear()
+            self._steps[key] = step
+        return step(inputs)
+
+    def _prepare(self, task: Task) -> Step:
+        if task.op == "constant":
+            value = Array.from_bytes(task.attrs[0], (), task.dtype)
+            return lambda inputs: value
+        if task.operands:
+            moved = movement.prepare_view(task)
+            if moved is not None:
+                return moved
+        if 0 in task.shape:
+            return EmptyStep(task.result)
+        if _needs_float32(task):
+            return self._through_float32(task)
+        prepared = self._prepare_kernel(task)
+        return self._contiguous_first(task, prepared) if isinstance(prepared, tuple) else prepared
+
+    def _prepare_kernel(self, task: Task) -> Prepared:
+        """The step of a result with elements that no view gives."""
+        if OPS[task.op].kind == "elementwise":
+            return elementwise.prepare(self._native, task)
+        if task.op not in _KERNELS:
+            raise DeviceError(f"the cpu device has no primitive {task.op!r}")
+        return _KERNELS[task.op](self._native, task)
+
+    def _contiguous_first(self, task: Task, which: tuple[int, ...]) -> Step:
+        """The step after contiguous copies of the operands ``which``."""
+        operands = list(task.operands)
+        copies: list[Step | None] = [None] * len(operands)
+        for k in which:
+            x = operands[k]
+            if not x.is_contiguous:
+                copies[k] = movement.prepare_contiguous(self._native, x)
+                operands[k] = x._replace(strides=contiguous_strides(x.shape))
+        if not any(copies):
+            raise AssertionError(f"{task.op} asks for contiguous operands and has them")
+        inner = self._prepare(task._replace(operands=tuple(operands)))
+        return lambda inputs: inner(
+            [x if copy is None else copy((x,)) for x, copy in zip(inputs, copies, strict=True)]
+        )
+
+    def _through_float32(self, task: Task) -> Step:
+        """The step with bfloat16 operands widened, and the result rounded once."""
+        op, attrs, shape, dtype = task.op, task.attrs, task.shape, task.dtype
+        inside = float32 if dtype is bfloat16 else dtype
+
+        def convert(x: Array, target: DType) -> Array:
+            return self.run("cast", (target,), [x], x.shape, target)
+
+        def step(inputs: Sequence[Array]) -> Array:
+            if op == "cast":
+                return convert(convert(inputs[0], float32), dtype)
+            widened = [convert(x, float32) if x.dtype is bfloat16 else x for x in inputs]
+            value = self.run(op, attrs, widened, shape, inside)
+            return value if inside is dtype else convert(value, dtype)
+
+        return step
+
+
+def _needs_float32(task: Task) -> bool:
+    dtype = task.operands[0].dtype if task.operands else task.dtype
+    if task.op == "cast":
+        return elementwise.bfloat16_pair_size(dtype, task.dtype) == 8
+    return task.op in _FLOAT32_INSIDE and bfloat16 in (dtype, task.dtype)
+
+
+_KERNELS: dict[str, Callable[[Native, Task], Prepared]] = {
+    "iota": movement.prepare_iota,
+    "reshape": movement.prepare_reshape,
+    "concat": movement.prepare_concat,
+    "pad": movement.prepare_pad,
+    "dot": dot.prepare,
+    "gather": index.prepare_gather,
+    "scatter": index.prepare_scatter,
+    "reduce": reduction.prepare_reduce,
+    "argreduce": reduction.prepare_argreduce,
+    "scan": reduction.prepare_scan,
+}

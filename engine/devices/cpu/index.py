@@ -1,0 +1,130 @@
+"""gather and scatter: indices become offsets of rows first, whatever their dtypes, layouts and mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from engine.core.dtype import int32, int64, uint32
+from engine.devices.array import Array, Storage, contiguous_strides
+from engine.devices.cpu.layout import Operand, Strides, Task, collapse, layout_words
+from engine.devices.cpu.movement import CHUNK, copy_call
+from engine.devices.cpu.native import Native, native_unit
+from engine.devices.cpu.step import Call, Launch, Prepared
+
+_MODES = ("clamp", "wrap", "zero", "mirror", "checked")  # as numbered in native/index.h
+_TYPES = {int32: 0, uint32: 1, int64: 2}
+_UNIT = native_unit("index.h")
+_MOVEMENT = native_unit("movement.h")
+_MAX_TILES = 16  # each scatter chunk walks all positions, so more would read more than they write
+_BITWISE = ("set", "and", "or", "xor")
+
+
+class Offsets:
+    """Prepared for indices of given layouts; a call gives where in x each position points, in elements."""
+
+    def __init__(self, native: Native, task: Task, indices: Sequence[Operand], strides: Strides) -> None:
+        """``strides`` are those of x's indexed axes; the mode is the task's last attribute."""
+        self._op, self._mode = task.op, task.attrs[-1]
+        self._axes = task.operands[0].shape[: len(indices)]
+        self._shape = indices[0].shape
+        self.positions = prod(self._shape)
+        sizes, steps = collapse(self._shape, *(index.strides for index in indices))
+        words = [self.positions, CHUNK, len(indices), _MODES.index(self._mode)]
+        for index, size, stride in zip(indices, self._axes, strides, strict=True):
+            words += [_TYPES[index.dtype], size, stride]
+        words += layout_words(sizes, steps)
+        self._chunks = -(-self.positions // CHUNK)
+        call = Call(native.symbol(_UNIT, "gm_offsets"), words, self._chunks)
+        self._launch = Launch(native, call, 2 + len(indices))
+
+    def __call__(self, indices: Sequence[Array]) -> Storage:
+        """The offsets. Raises IndexError in mode ``checked`` for the first index out of range."""
+        nbytes = 8 * self.positions
+        storage = Storage(nbytes + 8 * self._chunks)
+        self._launch(storage.address, storage.address + nbytes, *[index.address for index in indices])
+        if self._mode == "checked":
+            for error in storage.buffer()[nbytes:].cast("B").cast("q"):
+                if error >= 0:
+                    raise self._error(error, indices)
+        return storage
+
+    def _error(self, position: int, indices: Sequence[Array]) -> IndexError:
+        place = []
+        for stride in contiguous_strides(self._shape):
+            place.append(position // stride)
+            position %= stride
+        for axis, (index, size) in enumerate(zip(indices, self._axes, strict=True)):
+            at = index.offset + sum(i * stride for i, stride in zip(place, index.strides, strict=True))
+            value = index.elements()[at]
+            if not 0 <= value < size:
+                where = f" at position {tuple(place)}" if place else ""
+                return IndexError(
+                    f"{self._op}: index {value}{where} is out of range for axis {axis} of size {size}; "
+                    f"indices must be from 0 to {size - 1}"
+                )
+        raise AssertionError("a checked index was found out of range and then in range")
+
+
+def prepare_gather(native: Native, task: Task) -> Prepared:
+    """The step of a non-empty gather; attrs (mode,)."""
+    x, indices, result = task.operands[0], task.operands[1:], task.result
+    count = len(indices)
+    (row, *more), (row_strides,) = collapse(x.shape[count:], x.strides[count:])
+    if more:
+        return (0,)  # a row must have one stride
+    offsets = Offsets(native, task, indices, x.strides[:count])
+    rows_a_chunk = max(1, CHUNK // row)
+    words = [offsets.positions, rows_a_chunk, row, row_strides[0]]
+    kernel = native.symbol(_MOVEMENT, f"gm_gather_{task.dtype.size}")
+    launch = Launch(native, Call(kernel, words, -(-offsets.positions // rows_a_chunk)), 3)
+    nbytes = result.size * task.dtype.size
+
+    def gather(inputs: Sequence[Array]) -> Array:
+        where = offsets(inputs[1:])
+        storage = Storage(nbytes)
+        launch(storage.address, inputs[0].address, where.address)
+        return Array(storage, 0, *result)
+
+    return gather
+
+
+def prepare_scatter(native: Native, task: Task) -> Prepared:
+    """The step of a scatter into a copy of a non-empty x; attrs (kind, mode)."""
+    kind, dtype, result = task.attrs[0], task.dtype, task.result
+    x, *indices, values = task.operands
+    if not values.is_contiguous:
+        return (len(indices) + 1,)
+    if not values.size:
+        return lambda inputs: inputs[0]
+    offsets = Offsets(native, task, indices, result.strides[: len(indices)])
+    copy = Launch(native, copy_call(native, x, result.strides), 2)
+    length = prod(x.shape[len(indices) :])
+    tiles = scatter_tiles(offsets.positions, prod(x.shape[: len(indices)]), length)
+    kernel = native.symbol(_UNIT, f"gm_{kind}_{dtype.size if kind in _BITWISE else dtype.suffix}")
+    launch = Launch(native, Call(kernel, [offsets.positions, length, *tiles[:3]], tiles[3]), 3)
+    nbytes = result.size * dtype.size
+
+    def scatter(inputs: Sequence[Array]) -> Array:
+        where = offsets(inputs[1:-1])
+        storage = Storage(nbytes)
+        copy(storage.address, inputs[0].address)
+        launch(storage.address, inputs[-1].address, where.address)
+        return Array(storage, 0, *result)
+
+    return scatter
+
+
+def scatter_tiles(positions: int, rows: int, length: int) -> tuple[int, int, int, int]:
+    """How the destination is cut: columns a tile, tiles along a row, offsets a tile, tiles in all.
+
+    Rows are cut into runs of columns where they are long, else the rows are dealt out.
+    """
+    wanted = min(_MAX_TILES, -(-positions * length // CHUNK))
+    if wanted <= 1:
+        return length, 1, rows * length, 1
+    across = min(wanted, -(-length // 64))
+    columns = -(-length // across)
+    across = -(-length // columns)
+    rows_a_tile = -(-rows // max(1, wanted // across))
+    return columns, across, rows_a_tile * length, across * -(-rows // rows_a_tile)
