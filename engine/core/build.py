@@ -241,7 +241,9 @@ def concat(operands: tuple[Node, ...], axis: int) -> Node:
 
 
 def reduce(x: Node, kind: ReduceKind, axes: tuple[int, ...]) -> Node:
-    """Removes ``axes``, which must rise strictly. sum and prod take floats and int64; any and all take bool."""
+    """Removes ``axes``, which must rise strictly. sum and prod take floats and int64; any and all take
+    bool.
+    """
     return make("reduce", (x,), kind, axes)
 
 

@@ -22,14 +22,13 @@ class Node:
 
     __slots__ = ("__weakref__", "attrs", "dtype", "inputs", "op", "shape", "value")
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  the fields, in their one order
         self,
         op: str,
         inputs: tuple[Node, ...],
         attrs: tuple[Any, ...],
         shape: Shape,
         dtype: DType,
-        *,
         value: Any = None,
     ) -> None:
         self.op: Final = op

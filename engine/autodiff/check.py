@@ -1,0 +1,121 @@
+"""Gradients against difference quotients, in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from math import cos, isfinite, isnan, prod
+from typing import TypeAlias, cast
+
+from engine.autodiff.differentiate import differentiate
+from engine.core import build as b
+from engine.core.dtype import float64
+from engine.core.node import Node
+from engine.devices.array import Array
+from engine.devices.device import Device
+from engine.devices.evaluate import evaluate
+from engine.errors import GradientError
+
+Record: TypeAlias = Callable[[Sequence[Array]], tuple[Sequence[Node], Node]]
+"""From the values of the inputs to their leaf nodes and the node of the function's result."""
+
+
+def check_gradients(  # noqa: PLR0917  the tolerances are given by name
+    record: Record,
+    inputs: Sequence[Array],
+    device: Device,
+    eps: float = 1e-6,
+    rtol: float = 1e-5,
+    atol: float = 1e-7,
+    order: int = 1,
+) -> bool:
+    """Compares derivatives of the function that ``record`` records with central differences of its values.
+
+    What is differentiated is a fixed weighted sum of the result, so that errors in different elements
+    cannot cancel; with ``order`` 2 also a weighted sum of its gradient. Inputs that are not float64 are
+    held constant; those that the function does not use have gradient zero. Two numbers agree when they
+    differ by at most atol + rtol times the larger. Returns True, or raises GradientError naming the input,
+    its element and both numbers.
+    """
+    if order not in (1, 2):
+        raise ValueError(f"order {order} must be 1 or 2")
+    _check(_weighted(record), inputs, device, eps, rtol, atol, "gradient")
+    if order == 2:
+        _check(_weighted_gradient(record), inputs, device, eps, rtol, atol, "second gradient")
+    return True
+
+
+def _check(
+    record: Record,
+    inputs: Sequence[Array],
+    device: Device,
+    eps: float,
+    rtol: float,
+    atol: float,
+    what: str,
+) -> None:
+    leaves, result = record(inputs)
+    checked = [i for i, x in enumerate(inputs) if x.dtype is float64]
+    gradients = evaluate(differentiate([result], [leaves[i] for i in checked]), device)
+    for i, gradient in zip(checked, gradients, strict=True):
+        values = inputs[i].flat()
+        places = product(*map(range, inputs[i].shape))
+        for k, (place, given) in enumerate(zip(places, gradient.flat(), strict=True)):
+            step = eps * max(1.0, abs(values[k]))
+            upper, lower = (
+                _value(record, device, inputs, i, [*values[:k], values[k] + side, *values[k + 1 :]])
+                for side in (step, -step)
+            )
+            expected = (upper - lower) / (2 * step)
+            if not agree(given, expected, rtol, atol):
+                raise GradientError(
+                    f"{what} of input {i}, element {place}: {given!r}, but the difference quotient is {expected!r} "
+                    f"(step {step:g}, rtol {rtol:g}, atol {atol:g})"
+                )
+
+
+def _value(
+    record: Record, device: Device, inputs: Sequence[Array], changed: int, values: Sequence[float]
+) -> float:
+    moved = list(inputs)
+    moved[changed] = Array.from_list(values, inputs[changed].shape, float64)
+    _, result = record(moved)
+    value: float = evaluate([result], device)[0].flat()[0]
+    return value
+
+
+def agree(a: float, b: float, rtol: float, atol: float) -> bool:
+    """Whether two numbers are as near as the tolerances ask; NaN agrees with NaN, infinities with
+    themselves.
+    """
+    if not (isfinite(a) and isfinite(b)):
+        return a == b or (isnan(a) and isnan(b))
+    return abs(a - b) <= atol + rtol * max(abs(a), abs(b))
+
+
+def _weighted(record: Record) -> Record:
+    def recorded(inputs: Sequence[Array]) -> tuple[Sequence[Node], Node]:
+        leaves, result = record(inputs)
+        return leaves, _weighted_sum(result)
+
+    return recorded
+
+
+def _weighted_gradient(record: Record) -> Record:
+    def recorded(inputs: Sequence[Array]) -> tuple[Sequence[Node], Node]:
+        leaves, result = record(inputs)
+        wrt = [leaf for leaf in leaves if leaf.dtype is float64]
+        total = b.constant(0, float64)
+        for gradient in differentiate([_weighted_sum(result)], wrt):
+            total = b.add(total, _weighted_sum(gradient))
+        return leaves, total
+
+    return recorded
+
+
+def _weighted_sum(x: Node) -> Node:
+    """Σ weight · x with weights between 0.5 and 1.5 that no symmetry of x shares."""
+    shape = cast("tuple[int, ...]", x.shape)
+    weights = b.input(shape, x.dtype)
+    weights.value = Array.from_list([1 + cos(i + 1) / 2 for i in range(prod(shape))], shape, x.dtype)
+    return b.sum(b.mul(x, weights), tuple(range(len(shape))))
