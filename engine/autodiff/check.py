@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import cos, isfinite, isnan, prod
 from typing import TypeAlias, cast
@@ -20,40 +21,46 @@ Record: TypeAlias = Callable[[Sequence[Array]], tuple[Sequence[Node], Node]]
 """From the values of the inputs to their leaf nodes and the node of the function's result."""
 
 
-def check_gradients(  # noqa: PLR0917  the tolerances are given by name
-    record: Record,
-    inputs: Sequence[Array],
-    device: Device,
-    eps: float = 1e-6,
-    rtol: float = 1e-5,
-    atol: float = 1e-7,
-    order: int = 1,
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Two numbers agree when they differ by at most ``atol`` + ``rtol`` times the larger.
+
+    A difference quotient steps ``eps`` times the element, or ``eps`` where that is more, to both sides.
+    """
+
+    eps: float = 1e-6
+    rtol: float = 1e-5
+    atol: float = 1e-7
+
+    def agree(self, a: float, b: float) -> bool:
+        """NaN agrees with NaN, and an infinity with itself."""
+        if not (isfinite(a) and isfinite(b)):
+            return a == b or (isnan(a) and isnan(b))
+        return abs(a - b) <= self.atol + self.rtol * max(abs(a), abs(b))
+
+
+USUAL = Tolerance()
+
+
+def check_gradients(
+    record: Record, inputs: Sequence[Array], device: Device, tolerance: Tolerance = USUAL, order: int = 1
 ) -> bool:
     """Compares derivatives of the function that ``record`` records with central differences of its values.
 
-    What is differentiated is a fixed weighted sum of the result, so that errors in different elements
-    cannot cancel; with ``order`` 2 also a weighted sum of its gradient. Inputs that are not float64 are
-    held constant; those that the function does not use have gradient zero. Two numbers agree when they
-    differ by at most atol + rtol times the larger. Returns True, or raises GradientError naming the input,
-    its element and both numbers.
+    What is differentiated is a fixed weighted sum of the result, so that errors in different elements cannot
+    cancel; with ``order`` 2 also a weighted sum of its gradient. Inputs that are not float64 are held
+    constant; those that the function does not use have gradient zero. Returns True, or raises GradientError
+    naming the input, its element and both numbers.
     """
     if order not in (1, 2):
         raise ValueError(f"order {order} must be 1 or 2")
-    _check(_weighted(record), inputs, device, eps, rtol, atol, "gradient")
+    _check("gradient", _weighted(record), inputs, device, tolerance)
     if order == 2:
-        _check(_weighted_gradient(record), inputs, device, eps, rtol, atol, "second gradient")
+        _check("second gradient", _weighted_gradient(record), inputs, device, tolerance)
     return True
 
 
-def _check(
-    record: Record,
-    inputs: Sequence[Array],
-    device: Device,
-    eps: float,
-    rtol: float,
-    atol: float,
-    what: str,
-) -> None:
+def _check(what: str, record: Record, inputs: Sequence[Array], device: Device, tolerance: Tolerance) -> None:
     leaves, result = record(inputs)
     checked = [i for i, x in enumerate(inputs) if x.dtype is float64]
     gradients = evaluate(differentiate([result], [leaves[i] for i in checked]), device)
@@ -61,16 +68,16 @@ def _check(
         values = inputs[i].flat()
         places = product(*map(range, inputs[i].shape))
         for k, (place, given) in enumerate(zip(places, gradient.flat(), strict=True)):
-            step = eps * max(1.0, abs(values[k]))
+            step = tolerance.eps * max(1.0, abs(values[k]))
             upper, lower = (
                 _value(record, device, inputs, i, [*values[:k], values[k] + side, *values[k + 1 :]])
                 for side in (step, -step)
             )
             expected = (upper - lower) / (2 * step)
-            if not agree(given, expected, rtol, atol):
+            if not tolerance.agree(given, expected):
                 raise GradientError(
-                    f"{what} of input {i}, element {place}: {given!r}, but the difference quotient is {expected!r} "
-                    f"(step {step:g}, rtol {rtol:g}, atol {atol:g})"
+                    f"{what} of input {i}, element {place}: {given!r}, but the difference quotient "
+                    f"is {expected!r} ({tolerance})"
                 )
 
 
@@ -82,15 +89,6 @@ def _value(
     _, result = record(moved)
     value: float = evaluate([result], device)[0].flat()[0]
     return value
-
-
-def agree(a: float, b: float, rtol: float, atol: float) -> bool:
-    """Whether two numbers are as near as the tolerances ask; NaN agrees with NaN, infinities with
-    themselves.
-    """
-    if not (isfinite(a) and isfinite(b)):
-        return a == b or (isnan(a) and isnan(b))
-    return abs(a - b) <= atol + rtol * max(abs(a), abs(b))
 
 
 def _weighted(record: Record) -> Record:
