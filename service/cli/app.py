@@ -1,0 +1,74 @@
+"""The command group, and what errors become: a message, a hint, an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from importlib.metadata import version
+from typing import NoReturn
+
+import click
+
+from service.cli.exits import Exit
+
+COMMANDS = {
+    "up": "Start the whole system on this machine.",
+    "worker": "Run this machine's workers for a system elsewhere.",
+    "train": "Train a model and watch it learn.",
+    "sample": "Continue a prompt with a trained model.",
+    "jobs": "List jobs.",
+    "show": "Show a job in detail.",
+    "watch": "Follow a job until it ends.",
+    "logs": "Print a job's log.",
+    "cancel": "Cancel jobs.",
+    "retry": "Run a failed or cancelled job again.",
+    "doctor": "Check that everything needed is there.",
+    "devices": "Show what can compute on this machine.",
+    "demo": "Train on Shakespeare on a system of its own, and show the result.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' summaries and imports a command only to run it or to explain it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"service.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--url", envvar="GRADMILL_URL", help="Server; default: the one started by `up` here.")
+@click.version_option(version("gradmill"), message="%(version)s")
+@click.pass_context
+def group(ctx: click.Context, url: str | None) -> None:
+    """Train small models, watch them learn, sample from them."""
+    ctx.obj = url
+
+
+def main() -> NoReturn:
+    """Runs the command line and exits with its code."""
+    try:
+        code = group.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        code = Exit.DETACHED
+    except BrokenPipeError:  # whoever read our output has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = Exit.OK
+    except Exception as error:
+        from service.cli.report import report  # what it knows is slow to import
+
+        code = report(error)
+    sys.exit(code if isinstance(code, int) else Exit.OK)

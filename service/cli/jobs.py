@@ -1,0 +1,44 @@
+"""``gradmill jobs``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from service.cli.connect import open_client
+from service.cli.text import clean
+from service.wire import Job
+
+STATES = ("queued", "running", "cancelling", "paused", "succeeded", "failed", "cancelled")
+COLUMNS = "{:<31} {:<7} {:<11} {:<20} {:>13}  {}"
+
+
+@click.command("jobs")
+@click.option("--state", type=click.Choice(STATES), help="Only jobs in this state.")
+@click.option("--kind", help="Only jobs of this kind.")
+@click.option("--limit", type=click.IntRange(1, 100), default=20, show_default=True, help="At most so many.")
+@click.option("--after", metavar="ID", help="The page that follows this job.")
+@click.option("--json", "as_json", is_flag=True, help="The page as the API gives it.")
+@click.pass_context
+def command(ctx: click.Context, /, as_json: bool, **filters: Any) -> None:
+    """List jobs, newest first."""
+    with open_client(ctx) as client:
+        page = client.list(**filters)
+    if as_json:
+        click.echo(json.dumps(page, ensure_ascii=False))
+        return
+    click.echo(COLUMNS.format("id", "kind", "state", "created", "progress", "name"))
+    for job in page["data"]:
+        click.echo(row(job))
+    if page["has_more"]:
+        click.echo(f"more: gradmill jobs --after {page['data'][-1]['id']}", err=True)
+
+
+def row(job: Job) -> str:
+    progress = job["progress"]
+    reached = f"{progress['step']}/{progress['steps']}" if progress else ""
+    created = job["created_at"][:19] + "Z"
+    name = clean(job["name"] or "")[:60]
+    return COLUMNS.format(job["id"], job["kind"], job["state"], created, reached, name).rstrip()

@@ -1,0 +1,67 @@
+"""Which error leads to which message, hint and exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+
+import click
+
+from service.cli.exits import Exit
+from service.client import NotFoundError, RefusedError, ServerFaultError, UnauthorisedError, UnreachableError
+
+
+@dataclass(frozen=True)
+class Described:
+    """An error as it is printed."""
+
+    exit: Exit
+    code: str
+    message: str
+    hint: str = ""
+
+
+HINTS: tuple[tuple[type[Exception], Exit, str], ...] = (
+    (
+        UnreachableError,
+        Exit.UNREACHABLE,
+        "start it with `gradmill up`, or name it with --url or GRADMILL_URL",
+    ),
+    (UnauthorisedError, Exit.UNAUTHORISED, "set GRADMILL_API_KEY to a key of this server"),
+    (NotFoundError, Exit.NOT_FOUND, "`gradmill jobs` lists what there is"),
+    (ServerFaultError, Exit.UNREACHABLE, "`gradmill doctor` looks for the cause"),
+    (RefusedError, Exit.USAGE, ""),
+    (TimeoutError, Exit.TIMEOUT, "the job goes on; `gradmill watch` shows it"),
+)
+
+
+def describe_error(error: Exception) -> Described | None:
+    """How an expected error is reported; None for an unexpected one."""
+    for kind, exit_code, hint in HINTS:
+        if isinstance(error, kind):
+            code = error.code if isinstance(error, RefusedError) else kind.__name__
+            return Described(exit_code, code, message_of(error), hint)
+    return None
+
+
+def message_of(error: Exception) -> str:
+    """The error's text; a refusal of several fields names each on a line of its own."""
+    if isinstance(error, RefusedError) and len(error.errors) > 1:
+        return "\n  ".join([f"{len(error.errors)} fields", *(each["message"] for each in error.errors)])
+    return str(error)
+
+
+def report(error: Exception) -> int:
+    """Prints an error on stderr, as JSON when ``--json`` was given; the exit code. Bugs are raised again."""
+    described = describe_error(error)
+    if described is None:
+        raise error
+    if "--json" in sys.argv:
+        body = {"code": described.code, "message": described.message, "hint": described.hint}
+        click.echo(json.dumps({"error": body}), err=True)
+    else:
+        click.echo(f"error: {described.message}", err=True)
+        if described.hint:
+            click.echo(f"hint: {described.hint}", err=True)
+    return described.exit
