@@ -1,0 +1,142 @@
+"""The decoder-only transformer (Radford and others 2019), pre-norm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from engine.core.dtype import INTS
+from engine.errors import DTypeError, ShapeError
+from engine.models.config import GPTConfig
+from engine.nn.attention import KeyValueCache, MultiHeadAttention
+from engine.nn.layers import Dropout, Embedding, LayerNorm, Linear, RMSNorm
+from engine.nn.module import Module, Parameter
+from engine.random import Generator, default_generator
+from engine.tensor import Tensor
+from engine.tensor.movement import take
+from engine.tensor.promotion import as_tensor
+
+_NORMS: dict[str, type[LayerNorm] | type[RMSNorm]] = {"layernorm": LayerNorm, "rmsnorm": RMSNorm}
+
+
+class FeedForward(Module):
+    """Two linear layers with a tanh-form GELU between them."""
+
+    def __init__(self, embed_dim: int, ff_dim: int, generator: Generator | None = None) -> None:
+        self.up = Linear(embed_dim, ff_dim, generator=generator)
+        self.down = Linear(ff_dim, embed_dim, generator=generator)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down(self.up(x).gelu())
+
+
+class SwiGLU(Module):
+    """down(silu(gate x) · up x) (Shazeer 2020); gate and up are one product."""
+
+    def __init__(self, embed_dim: int, ff_dim: int, generator: Generator | None = None) -> None:
+        self.gate_up = Linear(embed_dim, 2 * ff_dim, generator=generator)
+        self.down = Linear(ff_dim, embed_dim, generator=generator)
+
+    def forward(self, x: Tensor) -> Tensor:
+        both = self.gate_up(x)
+        width = both.shape[-1] // 2
+        axis = len(both.shape) - 1
+        return self.down(take(both, axis, 0, width).silu() * take(both, axis, width, width))
+
+
+class GPTBlock(Module):
+    """x + attention(norm x), then x + feed-forward(norm x)."""
+
+    def __init__(self, config: GPTConfig, generator: Generator | None = None) -> None:
+        norm = _NORMS[config.norm]
+        feed_forward = SwiGLU if config.feed_forward == "swiglu" else FeedForward
+        self.attention_norm = norm(config.embed_dim)
+        self.attention = MultiHeadAttention(
+            config.embed_dim, config.num_heads, config.dropout, config.positions == "rotary", generator
+        )
+        self.feed_forward_norm = norm(config.embed_dim)
+        self.feed_forward = feed_forward(config.embed_dim, config.ff_dim, generator)
+        self.dropout = Dropout(config.dropout, generator)
+
+    def forward(self, x: Tensor, cache: KeyValueCache | None = None) -> Tensor:
+        x = x + self.dropout(self.attention(self.attention_norm(x), cache))
+        return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+
+
+class GPT(Module):
+    """Tokens (batch, positions) to logits (batch, positions, vocab_size), for any length up to ``seq_len``.
+
+    The arguments are the fields of ``GPTConfig``. Learned positions are drawn from U(±0.02).
+    """
+
+    def __init__(  # noqa: PLR0917  the sizes are known by their order
+        self,
+        vocab_size: int,
+        embed_dim: int = 128,
+        num_heads: int = 4,
+        ff_dim: int = 256,
+        num_layers: int = 4,
+        seq_len: int = 32,
+        *,
+        dropout: float = 0.0,
+        tied: bool = False,
+        positions: Literal["learned", "rotary"] = "learned",
+        norm: Literal["layernorm", "rmsnorm"] = "layernorm",
+        feed_forward: Literal["gelu", "swiglu"] = "gelu",
+        generator: Generator | None = None,
+    ) -> None:
+        sizes = (vocab_size, embed_dim, num_heads, ff_dim, num_layers, seq_len)
+        self.config = config = GPTConfig(*sizes, dropout, tied, positions, norm, feed_forward)
+        draw = generator or default_generator()
+        self.positions = (
+            Parameter(draw.uniform(seq_len, embed_dim, low=-0.02, high=0.02))
+            if positions == "learned"
+            else None
+        )
+        self.embedding = Embedding(vocab_size, embed_dim, draw)
+        self.dropout = Dropout(dropout, generator)
+        self.blocks = [GPTBlock(config, draw) for _ in range(num_layers)]
+        self.norm = _NORMS[norm](embed_dim)
+        self.head = Linear(embed_dim, vocab_size, generator=draw)
+        if tied:
+            self.head.weight = self.embedding.weight
+
+    @classmethod
+    def from_config(cls, config: GPTConfig, generator: Generator | None = None) -> GPT:
+        """The model of a configuration, its parameters drawn from ``generator``."""
+        return cls(
+            config.vocab_size,
+            config.embed_dim,
+            config.num_heads,
+            config.ff_dim,
+            config.num_layers,
+            config.seq_len,
+            dropout=config.dropout,
+            tied=config.tied,
+            positions=config.positions,
+            norm=config.norm,
+            feed_forward=config.feed_forward,
+            generator=generator,
+        )
+
+    def forward(self, tokens: Any, caches: Sequence[KeyValueCache] | None = None) -> Tensor:
+        """With caches (one a block), ``tokens`` follow the positions that those hold.
+
+        Raises ShapeError for more positions than ``seq_len``, IndexError for a token outside the vocabulary.
+        """
+        tokens = as_tensor(tokens)
+        if tokens.dtype not in INTS:
+            raise DTypeError(f"tokens are {tokens.dtype}; they must be integers")
+        start = caches[0].length if caches else 0
+        if tokens.ndim != 2 or start + tokens.shape[1] > self.config.seq_len:
+            raise ShapeError(
+                f"tokens have shape {tokens.shape} after {start} earlier positions; they must be "
+                f"(batch, positions) with at most seq_len = {self.config.seq_len} positions in all"
+            )
+        x = self.embedding(tokens)
+        if self.positions is not None:
+            x = x + take(self.positions, 0, start, tokens.shape[1])
+        x = self.dropout(x)
+        for i, block in enumerate(self.blocks):
+            x = block(x, caches[i] if caches else None)
+        return self.head(self.norm(x))

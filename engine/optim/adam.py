@@ -1,0 +1,81 @@
+"""Adam and AdamW."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import sqrt
+
+from engine.nn.module import Parameter
+from engine.optim.optimizer import Optimizer, Slots, scalar
+from engine.tensor import Tensor
+
+_SHRINK = 2.0**-20
+"""The second moment is kept times ``_SHRINK``², so that the square of a gradient of 1e25 is still finite in
+float32; what the factor makes vanish at the other end lies far below ``eps``."""
+
+
+class Adam(Optimizer):
+    """m ← β₁m + (1-β₁)g, v ← β₂v + (1-β₂)g², p ← p - lr · m̂ / (√v̂ + eps) (Kingma and Ba 2015).
+
+    ``weight_decay`` adds that multiple of p to g.
+    """
+
+    slots = ("m", "v")
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(parameters, lr, weight_decay)
+        for beta in betas:
+            if not 0.0 <= beta < 1.0:
+                raise ValueError(f"betas are {betas}; each must be from 0 up to but not including 1")
+        self.betas = betas
+        self.eps = eps
+
+    def prepare(self) -> None:
+        first, second = self.betas
+        self._rate = self.lr / (1.0 - first**self.t)
+        self._spread = 1.0 / (_SHRINK * sqrt(1.0 - second**self.t))
+
+    def update(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
+        if self.weight_decay:
+            gradient = gradient + value * scalar(self.weight_decay, value)
+        return value - self._step(gradient, slots)
+
+    def _step(self, gradient: Tensor, slots: Slots) -> Tensor:
+        first, second = self.betas
+        root = gradient * (sqrt(1.0 - second) * _SHRINK)
+        slots["m"] = m = gradient * (1.0 - first) + slots["m"] * first
+        slots["v"] = v = root * root + slots["v"] * second
+        width = v.sqrt() * scalar(self._spread, v) + self.eps
+        return m * scalar(self._rate, m) / width
+
+
+class AdamW(Adam):
+    """Adam whose decay acts on p itself: p ← p - lr · weight_decay · p (Loshchilov and Hutter 2019).
+
+    ``decays`` says which parameters decay; by default those with two axes or more, not biases and norms.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+        *,
+        decays: Callable[[Tensor], bool] = lambda parameter: parameter.ndim >= 2,
+    ) -> None:
+        super().__init__(parameters, lr, betas, eps, weight_decay)
+        self.decays = decays
+
+    def update(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
+        if self.weight_decay and self.decays(value):
+            value = value * scalar(1.0 - self.lr * self.weight_decay, value)
+        return value - self._step(gradient, slots)

@@ -1,0 +1,94 @@
+"""What all optimisers share: parameters, step count, exact state, and how a step rebinds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from engine.core.dtype import float32
+from engine.nn.module import Parameter
+from engine.tensor import Tensor, no_grad
+
+Slots = dict[str, Tensor]
+"""The running values that an optimiser keeps for one parameter, by name."""
+
+
+class Optimizer:
+    """Base of optimisers. ``lr`` may be set between steps; ``t`` counts the steps taken.
+
+    Both, and what follows from them, are computed on the host in float64 and enter the update as float32
+    scalars. A subclass defines ``slots``, the names of its running values, and ``update``.
+    """
+
+    slots: tuple[str, ...] = ()
+
+    def __init__(self, parameters: Iterable[Parameter], lr: float, weight_decay: float = 0.0) -> None:
+        self.parameters = list(parameters)
+        if not self.parameters:
+            raise ValueError("no parameters to optimise")
+        if not lr >= 0.0:
+            raise ValueError(f"lr is {lr}; it must not be negative")
+        if not weight_decay >= 0.0:
+            raise ValueError(f"weight_decay is {weight_decay}; it must not be negative")
+        self.lr = lr
+        self.weight_decay = weight_decay
+        self.t = 0
+        self._slots: list[Slots] = [{} for _ in self.parameters]
+
+    def zero_grad(self) -> None:
+        """Forgets all gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def step(self) -> None:
+        """Updates every parameter that has a gradient."""
+        self.t += 1
+        with no_grad():
+            self.prepare()
+            for parameter, slots in zip(self.parameters, self._slots, strict=True):
+                gradient = parameter.grad
+                if gradient is None:
+                    continue
+                if not slots:
+                    zeros = Tensor.zeros(parameter.shape, dtype=parameter.dtype)
+                    slots.update(dict.fromkeys(self.slots, zeros))
+                parameter.assign(self.update(parameter, gradient.detach(), slots))
+
+    def prepare(self) -> None:
+        """Computes what is the same for all parameters in this step."""
+
+    def update(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
+        """The parameter's next value; writes the next running values into ``slots``."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Every running value, named ``<slot>.<position of the parameter>``."""
+        return {
+            f"{name}.{i}": value
+            for i, slots in enumerate(self._slots)
+            for name, value in sorted(slots.items())
+        }
+
+    def settings(self) -> dict[str, float]:
+        """The numbers that belong to the state besides its tensors."""
+        return {"t": self.t, "lr": self.lr}
+
+    def load_state_dict(self, state: Mapping[str, Tensor], settings: Mapping[str, Any]) -> None:
+        """Restores what ``state_dict`` and ``settings`` gave. Raises ValueError for what does not fit."""
+        slots: list[Slots] = [{} for _ in self.parameters]
+        for key, value in state.items():
+            name, _, position = key.rpartition(".")
+            if name not in self.slots or not position.isdecimal() or int(position) >= len(slots):
+                raise ValueError(f"{key!r} is not a running value of {type(self).__name__}")
+            parameter = self.parameters[int(position)]
+            if value.shape != parameter.shape:
+                raise ValueError(f"{key} has shape {value.shape}, its parameter {parameter.shape}")
+            slots[int(position)][name] = value.detach()
+        self._slots = slots
+        self.t = int(settings["t"])
+        self.lr = float(settings["lr"])
+
+
+def scalar(value: float, like: Tensor) -> Tensor:
+    """A host number as an operand for ``like``: rounded to float32, then to its dtype."""
+    return Tensor(value, float32).astype(like.dtype)

@@ -1,0 +1,107 @@
+"""Random tensors from a counter-based generator.
+
+The generator is a key and a call ordinal. Call number n gives the words of Philox 4x32-10 (Salmon, Moraes,
+Dror and Shaw 2011) for (key, n), whatever its shape: a state is two integers, and any call can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import pi, prod
+
+from engine.core.dtype import DType, float32, float64, uint32
+from engine.tensor import Tensor
+from engine.tensor.cell import apply
+from engine.tensor.movement import sizes_of
+
+_SEEDS = 2**64
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorState:
+    """All that a generator knows: its seed (the key) and the number of calls so far."""
+
+    seed: int
+    ordinal: int
+
+
+class Generator:
+    """A stream of random tensors that ``seed`` (an integer from 0 below 2⁶⁴) determines."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Starts the stream of ``seed`` from its beginning."""
+        self.state = GeneratorState(seed, 0)
+
+    @property
+    def state(self) -> GeneratorState:
+        return GeneratorState(self._seed, self._ordinal)
+
+    @state.setter
+    def state(self, state: GeneratorState) -> None:
+        if not 0 <= state.seed < _SEEDS:
+            raise ValueError(f"seed is {state.seed}; it must be an integer from 0 up to 2**64 - 1")
+        self._seed, self._ordinal = state.seed, state.ordinal
+        self._key = Tensor([state.seed & 0xFFFFFFFF, state.seed >> 32], uint32)
+
+    def bits(self, *shape: int | Sequence[int]) -> Tensor:
+        """uint32 words, each of the 2³² values equally likely."""
+        ordinal = Tensor(self._ordinal & 0xFFFFFFFF, uint32)
+        self._ordinal += 1
+        return apply("random_bits", (self._key, ordinal), sizes_of(shape))
+
+    def uniform(
+        self, *shape: int | Sequence[int], low: float = 0.0, high: float = 1.0, dtype: DType = float32
+    ) -> Tensor:
+        """Numbers in [low, high), on a grid of 2⁻²⁴ of that range (2⁻⁵³ for float64)."""
+        sizes = sizes_of(shape)
+        if dtype is float64:
+            words = self.bits(2, *sizes)
+            unit = (words[0] >> 5).astype(float64) * 2.0**-27 + (words[1] >> 6).astype(float64) * 2.0**-53
+        else:
+            unit = (self.bits(sizes) >> 8).astype(float32) * 2.0**-24
+        return (unit if (low, high) == (0.0, 1.0) else unit * (high - low) + low).astype(dtype)
+
+    def normal(
+        self, *shape: int | Sequence[int], mean: float = 0.0, std: float = 1.0, dtype: DType = float32
+    ) -> Tensor:
+        """Normal numbers by the transform of Box and Muller (1958)."""
+        wide = float64 if dtype is float64 else float32
+        pair = self.uniform(2, *sizes_of(shape), dtype=wide)
+        radius = ((1.0 - pair[0]).log() * -2.0).sqrt()
+        unit = radius * (pair[1] * (2.0 * pi)).cos()
+        return (unit if (mean, std) == (0.0, 1.0) else unit * std + mean).astype(dtype)
+
+    def integers(self, low: int, high: int, shape: Sequence[int]) -> list[int]:
+        """Integers from ``low`` below ``high``, row-major, one product each (Lemire 2019)."""
+        if high <= low:
+            raise ValueError(f"no integer lies from {low} below {high}")
+        span = high - low
+        words: list[int] = self.bits(prod(shape)).tolist()
+        return [low + (word * span >> 32) for word in words]
+
+
+_default = Generator()
+
+
+def default_generator() -> Generator:
+    """The generator of whoever brings none: layers at initialisation, dropout, ``rand`` and ``randn``."""
+    return _default
+
+
+def manual_seed(seed: int) -> None:
+    """Starts the default generator anew."""
+    _default.seed(seed)
+
+
+def rand(*shape: int | Sequence[int], dtype: DType = float32) -> Tensor:
+    """Uniform numbers in [0, 1) from the default generator."""
+    return _default.uniform(*shape, dtype=dtype)
+
+
+def randn(*shape: int | Sequence[int], dtype: DType = float32) -> Tensor:
+    """Standard normal numbers from the default generator."""
+    return _default.normal(*shape, dtype=dtype)
