@@ -18,7 +18,7 @@ from engine.devices.toolchain import Toolchain, find_toolchain
 from engine.errors import DeviceError
 
 _KEPT_STEPS = 16384  # prepared steps; beyond this they are prepared anew
-_FLOAT32_INSIDE = ("scatter",)  # primitives without bfloat16 kernels
+_FLOAT32_INSIDE = ("iota", "scatter")  # primitives without bfloat16 kernels
 
 
 class CpuDevice:
@@ -57,7 +57,7 @@ class CpuDevice:
     def run(
         self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Array], shape: Shape, dtype: DType
     ) -> Array:
-        """The value of one primitive. Raises IndexError for a checked index out of range."""
+        """The value of one primitive. Raises BoundsError for a checked index out of range."""
         parts: list[Any] = [op, attrs, shape, dtype]
         for x in inputs:
             parts += (x.shape, x.strides, x.dtype)

@@ -24,7 +24,7 @@ from engine.devices.cpu.native import Native
 from engine.devices.cpu.step import Call, KernelStep, Prepared
 from engine.emit.c import EXPENSIVE, elementwise_kernel, kernel_name, translation_unit
 
-CHUNK_COST = 32768  # additions a chunk: some 4 µs of work, twice what handing it to another thread costs
+CHUNK_COST = 65536  # additions a chunk: some 8 µs of work, above what handing it to another thread costs
 TURN_FIRST = 4096  # elements from which an operand that runs across the others is transposed first, by tiles
 _BLOCK = 1024  # GM_BLOCK: chunks are whole blocks
 _BITCASTS = {float32: (int32, uint32), float64: (int64,), bfloat16: (), int32: (), uint32: (), int64: ()}

@@ -11,6 +11,7 @@ from engine.devices.cpu.layout import Operand, Strides, Task, collapse, layout_w
 from engine.devices.cpu.movement import CHUNK, copy_call
 from engine.devices.cpu.native import Native, native_unit
 from engine.devices.cpu.step import Call, Launch, Prepared
+from engine.errors import BoundsError
 
 _MODES = ("clamp", "wrap", "zero", "mirror", "checked")  # as numbered in native/index.h
 _TYPES = {int32: 0, uint32: 1, int64: 2}
@@ -39,7 +40,7 @@ class Offsets:
         self._launch = Launch(native, call, 2 + len(indices))
 
     def __call__(self, indices: Sequence[Array]) -> Storage:
-        """The offsets. Raises IndexError in mode ``checked`` for the first index out of range."""
+        """The offsets. Raises BoundsError in mode ``checked`` for the first index out of range."""
         nbytes = 8 * self.positions
         storage = Storage(nbytes + 8 * self._chunks)
         self._launch(storage.address, storage.address + nbytes, *[index.address for index in indices])
@@ -49,7 +50,7 @@ class Offsets:
                     raise self._error(error, indices)
         return storage
 
-    def _error(self, position: int, indices: Sequence[Array]) -> IndexError:
+    def _error(self, position: int, indices: Sequence[Array]) -> BoundsError:
         place = []
         for stride in contiguous_strides(self._shape):
             place.append(position // stride)
@@ -59,7 +60,7 @@ class Offsets:
             value = index.elements()[at]
             if not 0 <= value < size:
                 where = f" at position {tuple(place)}" if place else ""
-                return IndexError(
+                return BoundsError(
                     f"{self._op}: index {value}{where} is out of range for axis {axis} of size {size}; "
                     f"indices must be from 0 to {size - 1}"
                 )

@@ -115,7 +115,8 @@ def prepare_pad(native: Native, task: Task) -> Step:
 
 def prepare_iota(native: Native, task: Task) -> Step:
     """One run of numbers, seen by every row; attrs (shape, axis, dtype)."""
-    shape, axis, dtype = task.attrs
+    shape, axis = task.attrs[:2]
+    dtype = task.dtype
     size = shape[axis]
     call = Call(native.symbol(_UNIT, f"gm_iota_{dtype.suffix}"), [size], 1)
     run = KernelStep(native, call, [], Operand((size,), (1,), dtype))
