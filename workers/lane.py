@@ -11,8 +11,9 @@ from types import FrameType
 
 from rq.worker import BaseWorker
 
-from service.blobs import FolderStore
+from service.blobs import open_store
 from service.jobs.lanes import BATCH, QUICK
+from service.logs import log_as_json
 from service.settings import Settings
 from workers.batch import BatchWorker
 from workers.context import WorkerContext, set_context
@@ -37,7 +38,7 @@ def run_lane(lane: str, settings: Settings) -> None:
     """Works until SIGTERM or SIGINT."""
     signal.signal(signal.SIGTERM, _leave_early)
     restrict_process(settings.worker_memory)
-    context = WorkerContext(settings, lane, worker_name(lane), FolderStore(settings.blob_dir))
+    context = WorkerContext(settings, lane, worker_name(lane), open_store(settings))
     set_context(context)
     worker: BaseWorker = WORKERS[lane](context)
     with Heartbeat(context):
@@ -45,4 +46,5 @@ def run_lane(lane: str, settings: Settings) -> None:
 
 
 if __name__ == "__main__":
+    log_as_json()
     run_lane(sys.argv[1], Settings())

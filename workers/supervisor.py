@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from service.jobs.lanes import LANES
+from service.logs import log_as_json
 from service.processes import dying_with_parent
 from workers.cores import usable_cores
 
@@ -98,6 +99,7 @@ def main() -> None:
     lanes = parser.parse_args().lanes
     if unknown := [lane for lane in lanes if lane not in LANES]:
         parser.error(f"unknown lane {unknown[0]!r}; known are {', '.join(LANES)}")
+    log_as_json()
     Supervisor(lanes).run()
 
 
