@@ -21,70 +21,68 @@ _libc = ffi.dlopen(None)
 
 
 class _Pool:
-    """Free lists of aligned blocks, one a size class: a power of two or one of the three steps above it."""
+    """Free blocks for reuse: a list of addresses a size class, which is a power of two or one of the three steps
+    above it.
+    """
 
     def __init__(self) -> None:
-        self._free: dict[int, list[Any]] = {}
-        self._releases: dict[int, Callable[[Any], None]] = {}
-        self._kept = 0
+        self.kept = 0  # bytes in the lists
+        self.classes: dict[int, tuple[int, list[int]]] = {}
 
-    def allocate(self, nbytes: int) -> Any:
-        """A cffi pointer to at least ``nbytes``, which goes back to the pool when nothing refers to it."""
-        size = _size_class(nbytes)
-        release = self._releases.get(size) or self._releases.setdefault(size, self._releaser(size))
-        try:
-            block = self._free[size].pop()
-            self._kept -= size
-        except (KeyError, IndexError):
-            block = self._fresh(size)
-        return ffi.gc(block, release)
-
-    def _fresh(self, size: int) -> Any:
+    def fresh(self, size: int) -> int:
         out = ffi.new("void **")
         if _libc.posix_memalign(out, ALIGNMENT, size):
             raise MemoryError(f"no memory for {size} bytes")
-        return out[0]
+        return int(ffi.cast("uintptr_t", out[0]))
 
-    def _releaser(self, size: int) -> Callable[[Any], None]:
-        blocks = self._free.setdefault(size, [])
-
-        def release(block: Any) -> None:
-            if self._kept + size > KEPT_BYTES:
-                _libc.free(block)
-                return
-            self._kept += size
-            blocks.append(block)
-
-        return release
-
-
-def _size_class(nbytes: int) -> int:
-    if nbytes <= ALIGNMENT:
-        return ALIGNMENT
-    step = max(ALIGNMENT, 1 << (nbytes - 1).bit_length() - 3)
-    return -(-nbytes // step) * step
+    def release(self, block: int) -> None:
+        _libc.free(ffi.cast("void *", block))
 
 
 _POOL = _Pool()
 
 
-class Storage:
-    """A block of host memory, aligned to 64 bytes and not cleared.
+@lru_cache(maxsize=4096)
+def _size_class(nbytes: int) -> tuple[int, list[int]]:
+    """The size of a block that holds ``nbytes``, and the free ones."""
+    step = max(ALIGNMENT, 1 << max(nbytes - 1, 0).bit_length() >> 3)
+    size = max(-(-nbytes // step) * step, ALIGNMENT)
+    return _POOL.classes.setdefault(size, (size, []))
 
-    ``ptr`` is a cffi ``void *`` and ``address`` the same as an int. The block lives as long as this object
-    or a memoryview from ``buffer``.
+
+class Storage:
+    """A block of host memory at ``address``, aligned to 64 bytes and not cleared.
+
+    The block lives as long as this object or a memoryview from ``buffer``; then it is used again.
     """
 
-    __slots__ = ("address", "nbytes", "ptr")
+    __slots__ = ("_class", "address", "nbytes")
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
-        self.ptr = _POOL.allocate(nbytes)
-        self.address = int(ffi.cast("uintptr_t", self.ptr))
+        self._class = size, free = _size_class(nbytes)
+        try:
+            self.address = free.pop()
+            _POOL.kept -= size
+        except IndexError:
+            self.address = 0
+            self.address = _POOL.fresh(size)
+
+    def __del__(self) -> None:
+        size, free = self._class
+        if not self.address:  # there was no memory
+            return
+        if _POOL.kept + size <= KEPT_BYTES:
+            _POOL.kept += size
+            free.append(self.address)
+        else:
+            _POOL.release(self.address)
 
     def buffer(self) -> memoryview:
         """The bytes, writable."""
-        return memoryview(ffi.buffer(self.ptr, self.nbytes))
+        pointer = ffi.cast("void *", self.address)
+        # the release does nothing, but as long as the view needs it, it needs this object
+        return memoryview(ffi.buffer(ffi.gc(pointer, lambda _, held=self: None), self.nbytes))
 
 
 class Array:
