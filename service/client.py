@@ -27,6 +27,7 @@ import httpx
 from service.wire import Event, Job, Json, JsonList, Page, Series
 
 PATIENCE_S = 15.0
+STREAM_PATIENCE_S = 60.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 STREAM_SILENCE_S = 45.0  # the server sends a comment at least every 15 s
@@ -227,14 +228,21 @@ class Client:
                 return
             after = page["data"][-1]["seq"]
 
-    def events(self, job_id: str, *, after: int = 0, timeout_s: float | None = None) -> Iterator[Event]:
+    def events(
+        self,
+        job_id: str,
+        *,
+        after: int = 0,
+        timeout_s: float | None = None,
+        patience_s: float = STREAM_PATIENCE_S,
+    ) -> Iterator[Event]:
         """Every event after ``after``, live, each exactly once and in order, until the job has ended.
 
         A broken or silent stream is opened again from the last event seen. When the server gives up a cursor
         it sends a ``reset``: the history is then read page by page and the stream opened behind it.
         Raises TimeoutError after ``timeout_s``, UnreachableError when nothing answers for ``patience_s``.
         """
-        clock = Clock(self.patience_s, None if timeout_s is None else time.monotonic() + timeout_s)
+        clock = Clock(patience_s, None if timeout_s is None else time.monotonic() + timeout_s)
         while True:
             try:
                 for frame in self._stream(job_id, after, clock):

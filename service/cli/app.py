@@ -60,7 +60,9 @@ def main() -> NoReturn:
     try:
         code = group.main(standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        click.echo(f"error: {error.format_message()}", err=True)
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            click.echo(f"hint: {error.ctx.command_path} --help", err=True)
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):
         code = Exit.DETACHED

@@ -11,6 +11,7 @@ from service.cli.running import read_running
 from service.client import Client
 
 DEFAULT_URL = "http://127.0.0.1:8000"
+PATIENCE_S = 3.0  # a reader at a terminal waits no longer for the first answer
 
 
 def data_folder() -> Path:
@@ -22,7 +23,7 @@ def open_client(ctx: click.Context) -> Client:
     """A client of ``--url`` or ``GRADMILL_URL``, else of the system that runs on this data folder."""
     running = read_running(data_folder())
     url: str = ctx.obj or (running.url if running else DEFAULT_URL)
-    return Client(url, os.environ.get("GRADMILL_API_KEY"))
+    return Client(url, os.environ.get("GRADMILL_API_KEY"), patience_s=PATIENCE_S)
 
 
 def find_job(client: Client, name: str) -> str:

@@ -177,6 +177,7 @@ def follow(
     client: Client, job_id: str, *, as_json: bool = False, after: int = 0, timeout_s: float | None = None
 ) -> Exit:
     """Shows a job until it ends; the exit code of its last state. Ctrl-C detaches and lets the job go on."""
+    client.get(job_id)  # a wrong id or an absent server is said at once
     try:
         picture = show_events(
             client.events(job_id, after=after, timeout_s=timeout_s), choose_display(as_json)
