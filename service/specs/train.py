@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from engine.models.config import GPTConfig, ModelConfig, read_config
-from service.errors import invalid_field
+from service.errors import FieldError, InvalidFieldsError, invalid_field
 from service.jobs.lanes import BATCH
 from service.specs.base import Catalogue, Prepared, Strict, TextFacts, text_facts
 from service.specs.limits import FLOPS_PER_S, check_caps
@@ -129,6 +129,18 @@ def _check_length(seq_len: int, source: _Source) -> None:
         raise invalid_field("spec.model.seq_len", seq_len, rule)
 
 
+def _config(model: Strict, vocabulary: int) -> ModelConfig:
+    """The model's configuration. InvalidFieldsError where its fields don't fit each other."""
+    try:
+        return read_config(model.model_dump(), vocab_size=vocabulary)
+    except ValueError as error:
+        field, _, rest = str(error).partition(" is ")
+        value, _, rule = rest.partition("; it ")
+        if rule and field in type(model).model_fields:
+            raise InvalidFieldsError([FieldError(f"spec.model.{field}", value, rule)]) from error
+        raise invalid_field("spec.model", model.model_dump(), str(error)) from error
+
+
 def _memory(config: ModelConfig, batch: int) -> int:
     """Bytes of parameters, gradients, two moments and what the backward pass keeps of the forward one."""
     rows = batch * config.seq_len
@@ -143,10 +155,7 @@ async def prepare(spec: Train, catalogue: Catalogue) -> Prepared:
     """Finds the text, checks the model against it, prices the job. InvalidFieldsError where it can't run."""
     source = await _find_text(spec.corpus, catalogue)
     _check_length(spec.model.seq_len, source)
-    try:
-        config = read_config(spec.model.model_dump(), vocab_size=source.facts.vocabulary)
-    except ValueError as error:
-        raise invalid_field("spec.model", spec.model.model_dump(), str(error)) from error
+    config = _config(spec.model, source.facts.vocabulary)
     flops = config.step_flops(spec.batch)
     estimate = {
         "parameters": config.parameter_count(),

@@ -1,0 +1,56 @@
+"""The application: routes, problems and guard around one backend."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from service.api.backend import make_backend
+from service.api.keys import load_keys
+from service.api.openapi import add_openapi
+from service.api.problems import add_problem_handlers
+from service.api.routes import completions, dashboard, events, files, jobs, metrics, models, ops
+from service.api.security import Guard
+from service.api.submit import ENGINE_VERSION, Options
+from service.api.sweeper import sweep_forever
+from service.settings import Settings
+
+ROUTERS = (jobs, events, metrics, files, models, completions, ops)
+DESCRIPTION = "Train, sample and more on a tensor engine whose every stage can be read."
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The ASGI application. Connections open when it starts."""
+    backend = make_backend(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        backend.hub.start()
+        sweeper = asyncio.create_task(sweep_forever(backend))
+        try:
+            yield
+        finally:
+            sweeper.cancel()
+            await asyncio.gather(sweeper, return_exceptions=True)
+            await backend.close()
+
+    app = FastAPI(
+        title="Gradmill",
+        version=ENGINE_VERSION,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.backend = backend
+    for module in ROUTERS:
+        app.include_router(module.router)
+    app.include_router(dashboard.dashboard_router())
+    app.mount("/", dashboard.static_files())
+    add_problem_handlers(app)
+    add_openapi(app, Options, [completions.CompletionRequest])
+    app.add_middleware(Guard, settings=settings, keys=load_keys(settings.api_key_file))
+    return app

@@ -1,0 +1,119 @@
+"""Everything a route needs, in one object; found at ``request.app.state.backend``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import Request
+from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
+from redis.exceptions import RedisError
+
+from service.api.hub import Hub
+from service.api.keys import Principal
+from service.api.log import EventLog
+from service.api.metrics import MetricStore
+from service.blobs import BlobStore, open_store
+from service.errors import NotFoundError
+from service.ids import is_id
+from service.jobs import tickets
+from service.jobs.connection import aconnect, connect
+from service.jobs.records import JobRecord, job_record, key, text
+from service.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Waker:
+    """Sends for tickets in a thread, since RQ is synchronous; one errand a lane at a time."""
+
+    redis: Redis
+    _errands: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _again: set[str] = field(default_factory=set)
+
+    def wake(self, lane: str, missing_tickets: int) -> None:
+        """Makes sure that the lane gets its tickets soon."""
+        if missing_tickets == 0:
+            return
+        if lane in self._errands:
+            self._again.add(lane)
+        else:
+            self._errands[lane] = asyncio.create_task(self._run(lane, missing_tickets))
+
+    async def _run(self, lane: str, missing_tickets: int) -> None:
+        try:
+            await asyncio.to_thread(tickets.push, self.redis, lane, missing_tickets)
+            while lane in self._again:
+                self._again.discard(lane)
+                await asyncio.to_thread(tickets.wake, self.redis, lane)
+        except RedisError as error:
+            log.warning("lane %s got no tickets, the sweeper will send them: %s", lane, error)
+        finally:
+            del self._errands[lane]
+            self._again.discard(lane)
+
+
+@dataclass
+class Backend:
+    """The parts behind the API, one of each a process."""
+
+    settings: Settings
+    redis: AsyncRedis
+    blobs: BlobStore
+    log: EventLog
+    hub: Hub
+    metrics: MetricStore
+    waker: Waker
+
+    async def job(self, job_id: str, principal: Principal) -> JobRecord:
+        """A job that the caller may see. NotFoundError for any other."""
+        fields = await answer(self.redis.hgetall(key("job", job_id))) if is_id(job_id, "job") else {}
+        if fields:
+            job = job_record({text(name): text(value) for name, value in fields.items()})
+            if principal.may_see(job.owner):
+                return job
+        raise NotFoundError(f"There is no job {job_id!r}.", code="unknown-job", param="job_id")
+
+    async def queue_position(self, job: JobRecord) -> int | None:
+        """The job's place in its lane's queue, from 1; None when it isn't queued."""
+        if job.state != "queued":
+            return None
+        rank = await answer(self.redis.zrank(key("queue", job.lane), job.id))
+        return None if rank is None else int(rank) + 1
+
+    async def close(self) -> None:
+        """Gives the connections back."""
+        await self.hub.stop()
+        await self.redis.aclose()
+        await asyncio.to_thread(self.waker.redis.close)
+
+
+def make_backend(settings: Settings) -> Backend:
+    """The parts, not yet connected."""
+    redis = aconnect(settings.redis_url)
+    blobs = open_store(settings)
+    log_ = EventLog(redis, blobs)
+    sync = connect(settings.redis_url, patient=False)
+    return Backend(settings, redis, blobs, log_, Hub(redis, log_), MetricStore(log_), Waker(sync))
+
+
+async def answer(reply: Awaitable[Any] | Any) -> Any:
+    """Awaits a reply whose type says that it might not be awaitable."""
+    return await reply
+
+
+def backend_of(request: Request) -> Backend:
+    """The backend of the application that got this request."""
+    backend: Backend = request.app.state.backend
+    return backend
+
+
+def principal_of(request: Request) -> Principal:
+    """Who sent this request."""
+    principal: Principal = request.scope["state"]["principal"]
+    return principal

@@ -1,0 +1,148 @@
+"""One completion: an ephemeral sampling job, its tokens as they come, and its end when the client leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from service.api.backend import Backend
+from service.api.hub import Batch, End
+from service.api.keys import Principal
+from service.api.submit import Options, Submission, prepare, submit
+from service.errors import InternalError, ProblemError, UnavailableError
+from service.jobs.calls import arun, cancel, lane_state
+from service.jobs.events import LoggedEvent
+from service.jobs.records import JobRecord, Json
+from service.specs.sample import Sample
+
+NO_WORKER_S = 2.0
+TIMEOUT_S = 600
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token of one continuation."""
+
+    index: int
+    text: str
+    logprob: float | None
+
+
+@dataclass
+class _Progress:
+    """How many tokens of each continuation came in this attempt, and how many were handed on.
+
+    A job that moves to another worker starts again with the same seed, so the same tokens come once more.
+    """
+
+    attempt: int = 0
+    came: dict[int, int] = field(default_factory=dict)
+    handed_on: dict[int, int] = field(default_factory=dict)
+
+    def is_new(self, attempt: int, index: int) -> bool:
+        if attempt != self.attempt:
+            self.attempt, self.came = attempt, {}
+        self.came[index] = self.came.get(index, 0) + 1
+        if self.came[index] <= self.handed_on.get(index, 0):
+            return False
+        self.handed_on[index] = self.came[index]
+        return True
+
+
+class Completion:
+    """A started completion; iterate ``tokens`` to its end, or ``abandon`` it."""
+
+    def __init__(self, backend: Backend, principal: Principal, job: JobRecord) -> None:
+        self._backend = backend
+        self._principal = principal
+        self._progress = _Progress()
+        self.job = job
+        self.ended: JobRecord | None = None
+
+    async def tokens(self) -> AsyncGenerator[list[Token]]:
+        """Lists of new tokens. Raises the job's failure as a ProblemError."""
+        state = ""
+        async with (
+            self._backend.hub.view(self.job.id, 0) as viewer,
+            aclosing(viewer.steps()) as steps,
+        ):
+            async for step in steps:
+                if isinstance(step, Batch):
+                    found = [token for event in step.events for token in self._read(event)]
+                    if found:
+                        yield found
+                elif isinstance(step, End):
+                    state = step.state
+        if state == "":
+            raise UnavailableError("The server is stopping.", code="stopping", headers={"Retry-After": "1"})
+        self.ended = await self._backend.job(self.job.id, self._principal)
+        if state != "succeeded":
+            raise _failure(self.ended)
+
+    def _read(self, event: LoggedEvent) -> list[Token]:
+        if event.type != "token":
+            return []
+        record = event.to_dict()
+        data: Json = record["data"]
+        found = [
+            Token(each.get("index", data.get("index", 0)), each["text"], each.get("logprob"))
+            for each in data.get("tokens", [data])
+        ]
+        return [token for token in found if self._progress.is_new(record["attempt"], token.index)]
+
+    def finish_reason(self, index: int) -> str:
+        """``length`` when the continuation has as many tokens as were allowed, else ``stop``."""
+        limit: int = self.job.spec["max_tokens"]
+        return "length" if self._progress.handed_on.get(index, 0) >= limit else "stop"
+
+    def usage(self) -> dict[str, int]:
+        """Tokens read and written. A token is a character of the prompt."""
+        read, written = len(self.job.spec["prompt"]), sum(self._progress.handed_on.values())
+        return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+    async def abandon(self) -> None:
+        """Cancels the job unless it has ended; nobody listens any more."""
+        if self.ended is None:
+            await arun(self._backend.redis, cancel(self.job.id))
+
+
+def _failure(job: JobRecord) -> ProblemError:
+    if job.state == "cancelled":
+        return InternalError("The completion was cancelled.", code="cancelled")
+    error = job.error or {"code": "internal", "message": "The completion failed."}
+    return InternalError(error["message"], code=error["code"])
+
+
+async def start(backend: Backend, principal: Principal, spec: Sample) -> Completion:
+    """Queues the job and waits until a worker has it. UnavailableError when there is no worker."""
+    prepared = await prepare(backend, principal, "sample", spec.model_dump())
+    options = Options(timeout_s=TIMEOUT_S, max_attempts=1)
+    job, _ = await submit(backend, principal, Submission("sample", prepared, options, ephemeral=True))
+    completion = Completion(backend, principal, job)
+    try:
+        if not await _has_started(backend, job):
+            state = await arun(backend.redis, lane_state(job.lane))
+            if state.live_workers == 0:
+                raise UnavailableError(
+                    f"No worker of lane {job.lane} is running: start one with gradmill worker.",
+                    code="no-worker",
+                    headers={"Retry-After": "5"},
+                )
+    except BaseException:
+        await asyncio.shield(completion.abandon())
+        raise
+    return completion
+
+
+async def _has_started(backend: Backend, job: JobRecord) -> bool:
+    """Whether something happens to the job within the time that a client waits for a worker."""
+    try:
+        async with asyncio.timeout(NO_WORKER_S), backend.hub.view(job.id, job.seq) as viewer:
+            async for step in viewer.steps():
+                if isinstance(step, Batch | End):
+                    return True
+    except TimeoutError:
+        pass
+    return False

@@ -1,0 +1,67 @@
+"""Reading a job's event log from where they lie: the stream, or segment blobs where that was trimmed."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections import OrderedDict
+from typing import Any
+
+from redis.asyncio import Redis
+
+from service.blobs import BlobMissingError, BlobStore
+from service.jobs.events import LoggedEvent, from_entry, from_line, segments_key, stream_key
+from service.jobs.records import Segment, key, segments
+
+SEGMENTS_CACHED = 16
+
+
+class GapError(Exception):
+    """Events after the cursor existed once and can't be read any more."""
+
+
+class EventLog:
+    """The logs of all jobs."""
+
+    def __init__(self, redis: Redis, blobs: BlobStore) -> None:
+        self._redis = redis
+        self._blobs = blobs
+        self._cache: OrderedDict[str, list[bytes]] = OrderedDict()
+
+    async def read(self, job: str, after: int, limit: int) -> list[LoggedEvent]:
+        """At most ``limit`` events from ``after + 1`` on, without a gap; none when that is not written yet.
+
+        Raises GapError when it was written and is nowhere any more.
+        """
+        entries: Any = await self._redis.xrange(stream_key(job), min=f"{after + 1}-0", count=limit)
+        events = [from_entry(*entry) for entry in entries]
+        if events and events[0].seq == after + 1:
+            return events
+        if not events and await self._last_seq(job) <= after:
+            return []
+        return await self._read_segment(job, after, limit)
+
+    async def _last_seq(self, job: str) -> int:
+        return int(await self._redis.hget(key("job", job), "seq") or 0)
+
+    async def _read_segment(self, job: str, after: int, limit: int) -> list[LoggedEvent]:
+        stored = segments(await self._redis.lrange(segments_key(job), 0, -1))
+        place = bisect_left(stored, after + 1, key=lambda segment: segment.last)
+        if place == len(stored) or stored[place].first > after + 1:
+            raise GapError(f"{job}: event {after + 1} is gone")
+        lines = await self._lines(stored[place])
+        start = after + 1 - stored[place].first
+        return [from_line(line) for line in lines[start : start + limit]]
+
+    async def _lines(self, segment: Segment) -> list[bytes]:
+        if segment.blob in self._cache:
+            self._cache.move_to_end(segment.blob)
+            return self._cache[segment.blob]
+        try:
+            content = await asyncio.to_thread(self._blobs.get, segment.blob)
+        except BlobMissingError as error:
+            raise GapError(f"the segment of events {segment.first} to {segment.last} is gone") from error
+        lines = self._cache[segment.blob] = content.splitlines()
+        if len(self._cache) > SEGMENTS_CACHED:
+            self._cache.popitem(last=False)
+        return lines

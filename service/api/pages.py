@@ -1,0 +1,64 @@
+"""Pages of records that are kept as JSON under ids in an index."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import Depends, Query
+from redis.asyncio import Redis
+
+from service.api.backend import answer
+from service.jobs.records import Json, key
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """Which page: the one after an id, in which order, how long."""
+
+    after: str
+    descending: bool
+    limit: int
+
+
+def cursor(
+    after: Annotated[str, Query(max_length=64, description="the last id of the page before")] = "",
+    order: Literal["asc", "desc"] = "desc",
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+) -> Cursor:
+    """The parameters of every list."""
+    return Cursor(after, order == "desc", limit)
+
+
+Page = Annotated[Cursor, Depends(cursor)]
+
+
+async def page_of(
+    redis: Redis, noun: str, scope: str, page: Cursor, view: Callable[[Json], dict[str, Any]]
+) -> dict[str, Any]:
+    """A page of the records ``<noun>:<id>`` whose ids stand in the sorted set ``<noun>s:<scope>``."""
+    start = f"({page.after}" if page.after else ("+" if page.descending else "-")
+    stop = "-" if page.descending else "+"
+    ids = await answer(
+        redis.zrange(
+            key(f"{noun}s", scope),
+            start,
+            stop,
+            desc=page.descending,
+            bylex=True,
+            offset=0,
+            num=page.limit + 1,
+        )
+    )
+    names = [name.decode() for name in ids[: page.limit]]
+    contents = await answer(redis.mget([key(noun, name) for name in names])) if names else []
+    data = [view(json.loads(content)) for content in contents if content]
+    return {
+        "object": "list",
+        "data": data,
+        "first_id": names[0] if names else None,
+        "last_id": names[-1] if names else None,
+        "has_more": len(ids) > page.limit,
+    }

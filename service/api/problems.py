@@ -1,0 +1,184 @@
+"""Problem documents (RFC 9457) that OpenAI clients understand too, and what becomes one."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from service.blobs import BlobError
+from service.errors import (
+    FieldError,
+    InternalError,
+    InvalidFieldsError,
+    InvalidRequestError,
+    MethodError,
+    NotFoundError,
+    ProblemError,
+    TooLargeError,
+    UnavailableError,
+    show,
+)
+
+log = logging.getLogger(__name__)
+
+BY_STATUS: dict[int, type[ProblemError]] = {
+    400: InvalidRequestError,
+    404: NotFoundError,
+    405: MethodError,
+    413: TooLargeError,
+}
+MOST_ERRORS = 20
+
+
+def problem_document(problem: ProblemError, request_id: str | None) -> dict[str, Any]:
+    """The body of an error answer."""
+    return {
+        "type": f"urn:gradmill:problem:{problem.code}",
+        "title": problem.title,
+        "status": problem.status,
+        "detail": problem.detail,
+        "code": problem.code,
+        "param": problem.param,
+        "errors": [error.to_dict() for error in problem.errors],
+        "request_id": request_id,
+        "error": {
+            "message": problem.detail,
+            "type": problem.kind,
+            "param": problem.param,
+            "code": problem.code,
+        },
+    }
+
+
+def problem_response(problem: ProblemError, request_id: str | None) -> Response:
+    """The error answer of a problem."""
+    headers = dict(problem.headers)
+    if problem.status == 409:
+        headers["x-should-retry"] = "false"  # else OpenAI clients send it twice more
+    body = problem_document(problem, request_id)
+    return JSONResponse(body, problem.status, headers, media_type="application/problem+json")
+
+
+def _path(location: tuple[int | str, ...], body: Any, prefix: str) -> str:
+    """A pydantic location as a dotted path, without the tags of discriminated unions."""
+    parts, here = [prefix] if prefix else [], body
+    for i, part in enumerate(location):
+        is_last = i + 1 == len(location)
+        if isinstance(here, dict) and part not in here and not is_last:
+            continue
+        parts.append(str(part))
+        if isinstance(here, dict):
+            here = here.get(part)
+        elif isinstance(here, list) and isinstance(part, int):
+            here = here[part] if part < len(here) else None
+    return ".".join(parts) or "body"
+
+
+RULES = {
+    "missing": "must be given",
+    "extra_forbidden": "is not a field here",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be less than {lt}",
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be greater than {gt}",
+    "finite_number": "must be a finite number",
+    "int_type": "must be an integer",
+    "float_type": "must be a number",
+    "string_type": "must be a string",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "literal_error": "must be {expected}",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_too_short": "must have at least {min_length} characters",
+    "too_long": "must have at most {max_length} entries",
+    "string_pattern_mismatch": "must match {pattern}",
+    "union_tag_invalid": "must have {discriminator} {expected_tags}",
+    "union_tag_not_found": "must have a {discriminator}",
+    "value_error": "{error}",
+}
+
+
+def _rule(error: ErrorDetails) -> str:
+    """What a value must be, in our words where we have them."""
+    form = RULES.get(error["type"])
+    return error["msg"] if form is None else form.format(**error.get("ctx", {}))
+
+
+def invalid_fields(error: ValidationError, body: Any, prefix: str = "") -> InvalidFieldsError:
+    """The problem of a body that pydantic refused; ``prefix`` is where in the request it stood."""
+    return InvalidFieldsError(
+        [
+            FieldError(
+                _path(each["loc"], body, prefix),
+                "missing" if each["type"] == "missing" else show(each["input"]),
+                _rule(each),
+            )
+            for each in error.errors(include_url=False)[:MOST_ERRORS]
+        ]
+    )
+
+
+def _request_id(request: Request) -> str | None:
+    value: str | None = request.scope.get("state", {}).get("request_id")
+    return value
+
+
+async def _problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ProblemError)
+    return problem_response(error, _request_id(request))
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    problem = BY_STATUS.get(error.status_code, InternalError)(
+        f"{request.method} {request.url.path}: {error.detail}", headers=error.headers
+    )
+    return problem_response(problem, _request_id(request))
+
+
+async def _parameters(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    fields = [
+        FieldError(".".join(map(str, each["loc"][1:])), show(each.get("input")), _rule(each))
+        for each in error.errors()[:MOST_ERRORS]
+    ]
+    return problem_response(InvalidFieldsError(fields), _request_id(request))
+
+
+async def _redis_away(request: Request, error: Exception) -> Response:
+    log.warning("Redis does not answer: %s", error)
+    problem = UnavailableError("Redis does not answer.", code="no-redis", headers={"Retry-After": "1"})
+    return problem_response(problem, _request_id(request))
+
+
+async def _store_away(request: Request, error: Exception) -> Response:
+    log.warning("the blob store fails: %s", error)
+    problem = UnavailableError("The blob store fails.", code="no-store", headers={"Retry-After": "5"})
+    return problem_response(problem, _request_id(request))
+
+
+async def _fault(request: Request, error: Exception) -> Response:
+    problem = InternalError("The server failed; its log tells more under this request id.")
+    return problem_response(problem, _request_id(request))
+
+
+def add_problem_handlers(app: FastAPI) -> None:
+    """Makes every error answer a problem document."""
+    app.add_exception_handler(ProblemError, _problem)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _parameters)
+    app.add_exception_handler(RedisConnectionError, _redis_away)
+    app.add_exception_handler(RedisTimeoutError, _redis_away)
+    app.add_exception_handler(BlobError, _store_away)
+    app.add_exception_handler(Exception, _fault)

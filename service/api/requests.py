@@ -1,0 +1,41 @@
+"""Reading request bodies: JSON by pydantic alone, so that the first word on a bad body is ours."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+
+from service.api.problems import invalid_fields
+from service.errors import InvalidRequestError, MediaTypeError
+
+M = TypeVar("M", bound=BaseModel)
+
+
+async def read_body(request: Request) -> bytes:
+    """The bytes of a JSON body. MediaTypeError for another content type."""
+    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise MediaTypeError(f"Content-Type is {kind!r}: must be application/json", param="Content-Type")
+    return await request.body()
+
+
+def parse(model: type[M], body: bytes) -> M:
+    """The body as a model. InvalidRequestError if it isn't JSON, InvalidFieldsError if it breaks a rule."""
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        if first["type"] == "json_invalid":
+            raise InvalidRequestError(f"body: {first['msg']}", code="invalid-json", param="body") from error
+        raise invalid_fields(error, _loads(body)) from error
+
+
+def _loads(body: bytes) -> Any:
+    """The parsed body, only to find the values that messages show."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,131 @@
+"""Uploaded texts, in the form that OpenAI clients know."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+from service.api.backend import answer, backend_of, principal_of
+from service.api.catalogue import RedisCatalogue
+from service.api.download import blob_response
+from service.api.pages import Page, page_of
+from service.api.uploads import store_upload
+from service.errors import NotFoundError
+from service.ids import new_id
+from service.jobs.calls import dumps
+from service.jobs.records import Json, key
+
+router = APIRouter(prefix="/v1/files", tags=["files"])
+
+UPLOAD_FORM = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {
+                        "file": {"type": "string", "format": "binary", "description": "a text in UTF-8"},
+                        "purpose": {"type": "string", "default": "corpus"},
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+def file_view(record: Json) -> dict[str, Any]:
+    """The file object."""
+    return {
+        "object": "file",
+        "id": record["id"],
+        "bytes": record["bytes"],
+        "created_at": record["created_at"],
+        "filename": record["filename"],
+        "purpose": record["purpose"],
+        "status": "processed",
+        "characters": record["characters"],
+        "vocabulary": record["vocabulary"],
+        "sha256": record["blob"],
+    }
+
+
+@router.post("", status_code=201, openapi_extra=UPLOAD_FORM, summary="Upload a text")
+async def upload_file(request: Request) -> Response:
+    """Streams the form's ``file`` to the store; it can then stand as ``corpus.file`` in a train spec."""
+    backend, principal = backend_of(request), principal_of(request)
+    kind, limit = request.headers.get("content-type", ""), backend.settings.upload_limit
+    form, writer = await store_upload(kind, request.stream(), backend.blobs, limit)
+    try:
+        blob = await asyncio.to_thread(writer.commit)
+    finally:
+        writer.abort()
+    seconds, _ = await answer(backend.redis.time())
+    file_id = new_id("file")
+    record = {
+        "id": file_id,
+        "owner": principal.owner,
+        "blob": blob,
+        "bytes": form.check.size,
+        "created_at": int(seconds),
+        "filename": clean_name(form.filename),
+        "purpose": form.fields.get("purpose", "corpus")[:64],
+        "characters": form.check.characters,
+        "vocabulary": form.check.vocabulary,
+    }
+    async with backend.redis.pipeline(transaction=True) as pipe:
+        pipe.set(key("file", file_id), dumps(record))
+        for scope in ("*", principal.owner):
+            pipe.zadd(key("files", scope), {file_id: 0})
+        await pipe.execute()
+    return JSONResponse(file_view(record), 201, {"Location": f"/v1/files/{file_id}"})
+
+
+def clean_name(name: str) -> str:
+    """The last part of a file name, without control characters; only ever shown, never a path."""
+    return re.sub(r"[\x00-\x1f\x7f]", "", re.split(r"[/\\]", name)[-1])[:255] or "file"
+
+
+@router.get("", summary="List files")
+async def list_files(request: Request, page: Page) -> dict[str, Any]:
+    """A page of the uploaded files."""
+    backend, scope = backend_of(request), principal_of(request).scope
+    return await page_of(backend.redis, "file", scope, page, file_view)
+
+
+async def _record(request: Request, file_id: str) -> Json:
+    record = await RedisCatalogue(backend_of(request), principal_of(request)).file_record(file_id)
+    if record is None:
+        raise NotFoundError(f"There is no file {file_id!r}.", code="unknown-file", param="file_id")
+    return record
+
+
+@router.get("/{file_id}", summary="Read about a file")
+async def get_file(request: Request, file_id: str) -> dict[str, Any]:
+    """The file object."""
+    return file_view(await _record(request, file_id))
+
+
+@router.get("/{file_id}/content", summary="Download a file")
+async def get_content(request: Request, file_id: str) -> Response:
+    """The bytes, with ranges."""
+    record = await _record(request, file_id)
+    return await blob_response(request, backend_of(request).blobs, record["blob"], f"{file_id}.txt")
+
+
+@router.delete("/{file_id}", summary="Delete a file")
+async def delete_file(request: Request, file_id: str) -> dict[str, Any]:
+    """Jobs that were accepted with it keep its text."""
+    record = await _record(request, file_id)
+    async with backend_of(request).redis.pipeline(transaction=True) as pipe:
+        pipe.delete(key("file", file_id))
+        for scope in ("*", record["owner"]):
+            pipe.zrem(key("files", scope), file_id)
+        await pipe.execute()
+    return {"id": file_id, "object": "file", "deleted": True}

@@ -1,0 +1,60 @@
+"""Published models, in the form that OpenAI clients know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from service.api.backend import backend_of, principal_of
+from service.api.catalogue import RedisCatalogue
+from service.api.download import blob_response
+from service.api.pages import Page, page_of
+from service.errors import NotFoundError
+from service.jobs.records import Json
+
+router = APIRouter(prefix="/v1/models", tags=["models"])
+
+
+def model_view(record: Json) -> dict[str, Any]:
+    """The model object; ``alias`` is what it was published as, and names the newest model of that name."""
+    return {
+        "object": "model",
+        "id": record["id"],
+        "created": int(record.get("created", 0)),
+        "owned_by": record.get("owner", "local"),
+        "alias": record.get("alias") or None,
+        "job": record.get("job"),
+        "step": record.get("step"),
+        "config": record.get("config"),
+        "sha256": record["weights"],
+    }
+
+
+@router.get("", summary="List models")
+async def list_models(request: Request, page: Page) -> dict[str, Any]:
+    """A page of the published models."""
+    backend, scope = backend_of(request), principal_of(request).scope
+    return await page_of(backend.redis, "model", scope, page, model_view)
+
+
+async def _record(request: Request, name: str) -> Json:
+    record = await RedisCatalogue(backend_of(request), principal_of(request)).model_record(name)
+    if record is None:
+        raise NotFoundError(f"There is no model {name!r}.", code="unknown-model", param="model")
+    return record
+
+
+@router.get("/{name}", summary="Read about a model")
+async def get_model(request: Request, name: str) -> dict[str, Any]:
+    """The model object, by id or alias."""
+    return model_view(await _record(request, name))
+
+
+@router.get("/{name}/weights", summary="Download a model")
+async def get_model_weights(request: Request, name: str) -> Response:
+    """The weights as safetensors, with ranges."""
+    record = await _record(request, name)
+    filename = f"{record['id']}.safetensors"
+    return await blob_response(request, backend_of(request).blobs, record["weights"], filename)

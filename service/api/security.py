@@ -1,0 +1,158 @@
+"""What stands before every request: Host, Origin, key, body size; and the headers of every answer."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import secrets
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.api.keys import KeyRing
+from service.api.problems import problem_response
+from service.errors import ForbiddenError, MisdirectedError, ProblemError, TooLargeError
+from service.settings import Settings
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+PROTECTED = ("/v1/", "/metrics", "/openapi.json")
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+MULTIPART_OVERHEAD = 64 * 1024
+UPLOAD_PATH = "/v1/files"
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src 'self' data:; font-src 'self'; manifest-src 'self'; worker-src 'self'; form-action 'none'; "
+        "frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class BindError(ValueError):
+    """The address must not be listened on as things are."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def check_bind(settings: Settings, keys: KeyRing) -> None:
+    """BindError for an address that others can reach when no API key protects it."""
+    if not is_loopback(settings.host) and not keys:
+        raise BindError(
+            f"listening on {settings.host} would let everyone in: set GRADMILL_API_KEY_FILE to a file with "
+            "an API key, or listen on 127.0.0.1"
+        )
+
+
+def host_name(value: str) -> str:
+    """The name in a Host header, without its port, in lower case."""
+    return re.sub(r":\d+$", "", value).lower()
+
+
+class Guard:
+    """ASGI middleware; the outermost, so that nothing inside sees a request that it refuses."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, keys: KeyRing) -> None:
+        self._app = app
+        self._keys = keys
+        own = {f"[{settings.host}]" if ":" in settings.host else settings.host.lower()}
+        self._hosts = LOOPBACK_NAMES | own | {name.lower() for name in settings.allowed_hosts}
+        self._origins = frozenset(settings.allowed_origins)
+        self._body_limit = settings.body_limit
+        self._upload_limit = settings.upload_limit + MULTIPART_OVERHEAD
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Lets a request through, or answers with the problem."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        given = headers.get("x-request-id", "")
+        request_id = given if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
+        answer = _with_headers(send, request_id, no_store=scope["path"].startswith("/v1/"))
+        try:
+            self._check_names(headers, scope["scheme"])
+            if scope["path"].startswith(PROTECTED):
+                state["principal"] = self._keys.identify(headers.get("authorization"))
+            limit = self._upload_limit if scope["path"] == UPLOAD_PATH else self._body_limit
+            _check_length(headers, limit)
+        except ProblemError as problem:
+            await problem_response(problem, request_id)(scope, receive, answer)
+            return
+        await self._app(scope, _counted(receive, limit), answer)
+
+    def _check_names(self, headers: Headers, scheme: str) -> None:
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or host_name(hosts[0]) not in self._hosts:
+            raise MisdirectedError(
+                f"Host {', '.join(hosts)!r} is not a name of this server; GRADMILL_ALLOWED_HOSTS adds one."
+            )
+        origin = headers.get("origin")
+        if origin is None or origin in self._origins:
+            return
+        parts = urlsplit(origin)
+        if parts.scheme not in ("http", "https") or parts.netloc.lower() != hosts[0].lower():
+            raise ForbiddenError(
+                f"Pages of {origin!r} may not call this server; GRADMILL_ALLOWED_ORIGINS adds one.",
+                code="origin",
+            )
+
+
+def _too_large(limit: int) -> TooLargeError:
+    return TooLargeError(f"The body has more than {limit} bytes, which is the most taken here.", param="body")
+
+
+def _check_length(headers: Headers, limit: int) -> None:
+    length = headers.get("content-length", "")
+    if length.isdecimal() and int(length[:20]) > limit:
+        raise _too_large(limit)
+
+
+def _counted(receive: Receive, limit: int) -> Receive:
+    """A ``receive`` that raises when more than ``limit`` bytes have come, whatever the headers said."""
+    seen = 0
+
+    async def counted() -> Message:
+        nonlocal seen
+        message = await receive()
+        if message["type"] == "http.request":
+            seen += len(message.get("body", b""))
+            if seen > limit:
+                raise _too_large(limit)
+        return message
+
+    return counted
+
+
+def _with_headers(send: Send, request_id: str, *, no_store: bool) -> Send:
+    """A ``send`` that adds the headers every answer has."""
+
+    async def answer(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers[name] = value
+            headers["X-Request-ID"] = request_id
+            if no_store:
+                headers.setdefault("Cache-Control", "no-store")
+        await send(message)
+
+    return answer

@@ -1,0 +1,62 @@
+"""Runs the API with uvicorn, and lets go of open streams at once when it shall stop."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from service.api.app import create_app
+from service.api.backend import Backend
+from service.api.keys import load_keys
+from service.api.security import check_bind
+from service.settings import Settings
+
+GRACE_S = 2  # for requests that are being answered when the server shall stop
+
+
+class Server(uvicorn.Server):
+    """Ends the streams as soon as a signal arrives, so that nothing is left to wait for."""
+
+    def __init__(self, config: uvicorn.Config, backend: Backend, on_ready: Callable[[], None] | None) -> None:
+        super().__init__(config)
+        self._backend = backend
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listens, then says so."""
+        await super().startup(sockets)
+        if self._on_ready is not None and self.started:
+            self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Closes the hub before it waits for connections."""
+        self._backend.hub.close()
+        await super().shutdown(sockets)
+
+
+def make_server(settings: Settings, on_ready: Callable[[], None] | None = None) -> Server:
+    """A server that is not yet running. BindError when its address would let everyone in."""
+    check_bind(settings, load_keys(settings.api_key_file))
+    app = create_app(settings)
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
+        lifespan="on",
+    )
+    return Server(config, app.state.backend, on_ready)
+
+
+def serve(
+    settings: Settings,
+    sockets: list[socket.socket] | None = None,
+    on_ready: Callable[[], None] | None = None,
+) -> None:
+    """Serves until SIGINT or SIGTERM. ``sockets`` are listening ones to take instead of host and port."""
+    make_server(settings, on_ready).run(sockets=sockets)

@@ -1,0 +1,55 @@
+"""Takes lost jobs back and replaces missing tickets, in whichever API process holds the lock."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+
+from redis.exceptions import RedisError
+
+from service.api.backend import Backend, answer
+from service.jobs import tickets
+from service.jobs.calls import arun, lane_state, sweep
+from service.jobs.lanes import LANES
+from service.jobs.records import key
+
+log = logging.getLogger(__name__)
+
+LOCK = key("sweeper")
+SWEEP_LIMIT = 100
+
+
+async def sweep_forever(backend: Backend) -> None:
+    """Sweeps every ``sweep_s`` until cancelled; an outage of Redis only delays it."""
+    me = secrets.token_hex(8).encode()
+    while True:
+        try:
+            if await _has_lock(backend, me):
+                await sweep_once(backend)
+        except RedisError as error:
+            log.warning("the sweep failed: %s", error)
+        except Exception:
+            log.exception("the sweep failed")
+        await asyncio.sleep(backend.settings.sweep_s)
+
+
+async def _has_lock(backend: Backend, me: bytes) -> bool:
+    """Whether this process sweeps now. Two sweepers at once would do no harm, only work twice."""
+    ttl = round(3000 * backend.settings.sweep_s)
+    if await backend.redis.set(LOCK, me, nx=True, px=ttl):
+        return True
+    if await backend.redis.get(LOCK) != me:
+        return False
+    return bool(await answer(backend.redis.pexpire(LOCK, ttl)))
+
+
+async def sweep_once(backend: Backend) -> None:
+    """One pass over leases and lanes."""
+    while swept := await arun(backend.redis, sweep(SWEEP_LIMIT)):
+        for job, state in swept:
+            log.warning("job %s: its lease is over, now %s", job, state)
+    for lane in LANES:
+        missing = (await arun(backend.redis, lane_state(lane))).missing_tickets
+        if missing:
+            await asyncio.to_thread(tickets.push, backend.waker.redis, lane, missing)

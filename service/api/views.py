@@ -1,0 +1,59 @@
+"""Records as the API shows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from service.jobs.events import rfc3339
+from service.jobs.records import JobRecord
+
+
+def _time(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else rfc3339(milliseconds)
+
+
+def job_view(job: JobRecord, queue_position: int | None = None) -> dict[str, Any]:
+    """The job object; ``queue_position`` counts from 1."""
+    path = f"/v1/jobs/{job.id}"
+    return {
+        "object": "job",
+        "id": job.id,
+        "kind": job.kind,
+        "name": job.name or None,
+        "state": job.state,
+        "pausing": job.pausing,
+        "spec": job.spec,
+        "estimate": job.estimate,
+        "metadata": job.metadata,
+        "priority": job.priority,
+        "created_at": rfc3339(job.created_at),
+        "started_at": _time(job.started_at),
+        "ended_at": _time(job.ended_at),
+        "attempt": job.attempt,
+        "attempts": [
+            {
+                "n": each.n,
+                "worker": each.worker,
+                "started_at": rfc3339(each.started_at),
+                "ended_at": _time(each.ended_at),
+                "outcome": each.outcome,
+            }
+            for each in job.attempts
+        ],
+        "failures": job.failures,
+        "max_attempts": job.max_attempts,
+        "timeout_s": job.timeout_s,
+        "progress": job.progress,
+        "result": job.result,
+        "error": job.error,
+        "last_seq": job.seq,
+        "queue_position": queue_position,
+        "retry_of": job.retry_of,
+        "links": {
+            "self": path,
+            "cancel": f"{path}/cancel",
+            "events": f"{path}/events",
+            "metrics": f"{path}/metrics",
+            "checkpoints": f"{path}/checkpoints",
+        },
+    }
