@@ -21,9 +21,7 @@ _libc = ffi.dlopen(None)
 
 
 class _Pool:
-    """Free blocks for reuse: a list of addresses a size class, which is a power of two or one of the three steps
-    above it.
-    """
+    """Free blocks for reuse, a list a size class: a power of two or one of the three steps above it."""
 
     def __init__(self) -> None:
         self.kept = 0  # bytes in the lists
