@@ -12,7 +12,7 @@ from engine.devices.cache import KernelCache
 from engine.devices.cpu import dot, elementwise, index, movement, reduction
 from engine.devices.cpu.layout import Operand, Shape, Task
 from engine.devices.cpu.native import Native
-from engine.devices.cpu.step import EmptyStep, Prepared, Step
+from engine.devices.cpu.step import EmptyStep, KernelStep, Prepared, Step, ViewStep
 from engine.devices.cpu.threads import default_threads
 from engine.devices.toolchain import Toolchain, find_toolchain
 from engine.errors import DeviceError
@@ -70,6 +70,24 @@ class CpuDevice:
                 self._steps.clear()
             self._steps[key] = step
         return step(inputs)
+
+    def bind(
+        self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Array], shape: Shape, dtype: DType
+    ) -> tuple[Array, Callable[[], None]]:
+        """A lasting result array, and the call that computes it anew from what ``inputs`` then hold."""
+        operands = tuple(Operand(x.shape, x.strides, x.dtype) for x in inputs)
+        step = self._prepare(Task(op, attrs, operands, shape, dtype))
+        if isinstance(step, KernelStep):
+            return step.bind(inputs)
+        result = step(inputs)
+        if isinstance(step, ViewStep):
+            return result, lambda: None
+        target = result.storage.buffer()
+
+        def again() -> None:
+            target[:] = step(inputs).storage.buffer()
+
+        return result, again
 
     def _prepare(self, task: Task) -> Step:
         if task.op == "constant":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
@@ -65,6 +66,12 @@ class KernelStep:
             sources = [x.storage.address + x.offset * size for x, size in zip(inputs, sizes, strict=True)]
         self._start(self._pack(*self._head, storage.address, *sources))
         return Array(storage, 0, *self._result)
+
+    def bind(self, inputs: Sequence[Array]) -> tuple[Array, Callable[[], None]]:
+        """A result for these very operands, and the call that computes it anew each time."""
+        result = Array(Storage(self._nbytes), 0, *self._result)
+        packed = self._pack(*self._head, result.address, *[x.address for x in inputs])
+        return result, partial(self._start, packed)
 
 
 class ViewStep:
