@@ -109,7 +109,7 @@ VEC_SELECT(u64, vu64, vi64)
 VEC_SIGN(f32, vf32, vi32, INT32_MIN)
 VEC_SIGN(f64, vf64, vi64, INT64_MIN)
 
-/* ---- fma, sqrt, floor, rint: correctly rounded, one instruction each where the target has it ------- */
+/* ---- fma, sqrt, floor, trunc, rint: correctly rounded, one instruction each where the target has it ------- */
 #define VEC_LANES_1(NAME, V, L, EXPR)                                                                          \
     VEC_FN V NAME(V a) {                                                                                       \
         V r;                                                                                                   \
@@ -122,6 +122,7 @@ VEC_SIGN(f64, vf64, vi64, INT64_MIN)
     VEC_FN V NAME(V a, V b, V c) { return (V)EXPR; }
 
 #define VEC_FLOOR 0x9 /* the rounding-control byte of vrndscale and roundps: toward minus infinity, quiet */
+#define VEC_TRUNC 0xb /* toward zero, quiet */
 #define VEC_RINT 0x8  /* to nearest, ties to even, quiet */
 #define VEC_CURRENT 4 /* embedded rounding: the mode of the control word */
 
@@ -132,7 +133,9 @@ VEC_FN_1(sqrt_f32, vf32, __builtin_ia32_sqrtps512_mask(a, a, -1, VEC_CURRENT))
 VEC_FN_1(sqrt_f64, vf64, __builtin_ia32_sqrtpd512_mask(a, a, -1, VEC_CURRENT))
 VEC_FN_1(floor_f32, vf32, __builtin_ia32_rndscaleps_mask(a, VEC_FLOOR, a, -1, VEC_CURRENT))
 VEC_FN_1(floor_f64, vf64, __builtin_ia32_rndscalepd_mask(a, VEC_FLOOR, a, -1, VEC_CURRENT))
+VEC_FN_1(trunc_f32, vf32, __builtin_ia32_rndscaleps_mask(a, VEC_TRUNC, a, -1, VEC_CURRENT))
 VEC_FN_1(rint_f32, vf32, __builtin_ia32_rndscaleps_mask(a, VEC_RINT, a, -1, VEC_CURRENT))
+VEC_FN_1(trunc_f64, vf64, __builtin_ia32_rndscalepd_mask(a, VEC_TRUNC, a, -1, VEC_CURRENT))
 VEC_FN_1(rint_f64, vf64, __builtin_ia32_rndscalepd_mask(a, VEC_RINT, a, -1, VEC_CURRENT))
 #elif VEC_GCC_X86 && VB == 32
 VEC_FN_3(fma_f32, vf32, __builtin_ia32_vfmaddps256(a, b, c))
@@ -141,7 +144,9 @@ VEC_FN_1(sqrt_f32, vf32, __builtin_ia32_sqrtps256(a))
 VEC_FN_1(sqrt_f64, vf64, __builtin_ia32_sqrtpd256(a))
 VEC_FN_1(floor_f32, vf32, __builtin_ia32_roundps256(a, VEC_FLOOR))
 VEC_FN_1(floor_f64, vf64, __builtin_ia32_roundpd256(a, VEC_FLOOR))
+VEC_FN_1(trunc_f32, vf32, __builtin_ia32_roundps256(a, VEC_TRUNC))
 VEC_FN_1(rint_f32, vf32, __builtin_ia32_roundps256(a, VEC_RINT))
+VEC_FN_1(trunc_f64, vf64, __builtin_ia32_roundpd256(a, VEC_TRUNC))
 VEC_FN_1(rint_f64, vf64, __builtin_ia32_roundpd256(a, VEC_RINT))
 #elif VEC_GCC_X86
 VEC_FN_3(fma_f32, vf32, __builtin_ia32_vfmaddps(a, b, c))
@@ -150,7 +155,9 @@ VEC_FN_1(sqrt_f32, vf32, __builtin_ia32_sqrtps(a))
 VEC_FN_1(sqrt_f64, vf64, __builtin_ia32_sqrtpd(a))
 VEC_FN_1(floor_f32, vf32, __builtin_ia32_roundps(a, VEC_FLOOR))
 VEC_FN_1(floor_f64, vf64, __builtin_ia32_roundpd(a, VEC_FLOOR))
+VEC_FN_1(trunc_f32, vf32, __builtin_ia32_roundps(a, VEC_TRUNC))
 VEC_FN_1(rint_f32, vf32, __builtin_ia32_roundps(a, VEC_RINT))
+VEC_FN_1(trunc_f64, vf64, __builtin_ia32_roundpd(a, VEC_TRUNC))
 VEC_FN_1(rint_f64, vf64, __builtin_ia32_roundpd(a, VEC_RINT))
 #else
 #if VEC_HAS(__builtin_elementwise_fma)
@@ -181,25 +188,46 @@ VEC_LANES_1(sqrt_f64, vf64, LD, __builtin_sqrt(a[i]))
 #if VEC_HAS(__builtin_elementwise_floor) && VEC_HAS(__builtin_elementwise_rint)
 VEC_FN_1(floor_f32, vf32, __builtin_elementwise_floor(a))
 VEC_FN_1(floor_f64, vf64, __builtin_elementwise_floor(a))
+VEC_FN_1(trunc_f32, vf32, __builtin_elementwise_trunc(a))
 VEC_FN_1(rint_f32, vf32, __builtin_elementwise_rint(a))
+VEC_FN_1(trunc_f64, vf64, __builtin_elementwise_trunc(a))
 VEC_FN_1(rint_f64, vf64, __builtin_elementwise_rint(a))
 #else
 VEC_LANES_1(floor_f32, vf32, LF, __builtin_floorf(a[i]))
 VEC_LANES_1(floor_f64, vf64, LD, __builtin_floor(a[i]))
+VEC_LANES_1(trunc_f32, vf32, LF, __builtin_truncf(a[i]))
+VEC_LANES_1(trunc_f64, vf64, LD, __builtin_trunc(a[i]))
 VEC_LANES_1(rint_f32, vf32, LF, __builtin_rintf(a[i]))
 VEC_LANES_1(rint_f64, vf64, LD, __builtin_rint(a[i]))
 #endif
 #endif
 
 /* ---- max, min ------------------------------------------------------------------------------------
- * Floats: NaN if either operand is NaN, and -0 < +0 (IEEE 754-2019 maximum and minimum).
- * A one-sided minimum returns its second operand when the two are equal zeros or unordered. The union of
- * the bits of both orders is then right in every case: equal values give themselves, two zeros give -0
- * unless both are +0, and a NaN's exponent and fraction survive. Maximum is -minimum(-a, -b). */
+ * less_T(a,b) is a < b ? a : b and more_T(a,b) is a > b ? a : b: the second operand when one is NaN or both
+ * are zeros; hence less(bound, x) limits x and keeps NaN.
+ * min_T, max_T: NaN if either operand is NaN, and -0 < +0 (IEEE 754-2019 minimum and maximum). The union of
+ * the bits of less in both orders is the minimum in every case: equal values give themselves, two zeros give
+ * -0 unless both are +0, and a NaN's exponent and fraction survive. Maximum is -minimum(-a, -b). */
+#define VEC_FN_2(NAME, V, EXPR)                                                                                \
+    VEC_FN V NAME(V a, V b) { return (V)EXPR; }
+#if VEC_GCC_X86 && VB == 64
+VEC_FN_2(less_f32, vf32, __builtin_ia32_minps512_mask(a, b, a, -1, VEC_CURRENT))
+VEC_FN_2(less_f64, vf64, __builtin_ia32_minpd512_mask(a, b, a, -1, VEC_CURRENT))
+VEC_FN_2(more_f32, vf32, __builtin_ia32_maxps512_mask(a, b, a, -1, VEC_CURRENT))
+VEC_FN_2(more_f64, vf64, __builtin_ia32_maxpd512_mask(a, b, a, -1, VEC_CURRENT))
+#elif VEC_GCC_X86 && VB == 32
+VEC_FN_2(less_f32, vf32, __builtin_ia32_minps256(a, b))
+VEC_FN_2(less_f64, vf64, __builtin_ia32_minpd256(a, b))
+VEC_FN_2(more_f32, vf32, __builtin_ia32_maxps256(a, b))
+VEC_FN_2(more_f64, vf64, __builtin_ia32_maxpd256(a, b))
+#else
+VEC_FN_2(less_f32, vf32, sel_f32(a < b, a, b))
+VEC_FN_2(less_f64, vf64, sel_f64((vi64)(a < b), a, b))
+VEC_FN_2(more_f32, vf32, sel_f32(a > b, a, b))
+VEC_FN_2(more_f64, vf64, sel_f64((vi64)(a > b), a, b))
+#endif
 #define VEC_MINMAX_FLOAT(S, V, M)                                                                              \
-    VEC_FN V min_##S(V a, V b) {                                                                               \
-        return (V)((M)sel_##S((M)(a < b), a, b) | (M)sel_##S((M)(b < a), b, a));                               \
-    }                                                                                                          \
+    VEC_FN V min_##S(V a, V b) { return (V)((M)less_##S(a, b) | (M)less_##S(b, a)); }                          \
     VEC_FN V max_##S(V a, V b) { return neg_##S(min_##S(neg_##S(a), neg_##S(b))); }
 VEC_MINMAX_FLOAT(f32, vf32, vi32)
 VEC_MINMAX_FLOAT(f64, vf64, vi64)
@@ -220,6 +248,45 @@ VEC_FN double fma1_f64(double a, double b, double c) { return __builtin_fma(a, b
     VEC_FN T max1_##S(T a, T b) { return max_##S(set1_##S(a), set1_##S(b))[0]; }
 VEC_MINMAX_ONE(f32, float)
 VEC_MINMAX_ONE(f64, double)
+
+/* any_T(m): whether some lane of a mask is set. */
+#if VEC_GCC_X86 && VB == 64
+VEC_FN int any_i32(vi32 m) { return __builtin_ia32_cvtd2mask512(m) != 0; }
+#elif VEC_GCC_X86 && VB == 32
+VEC_FN int any_i32(vi32 m) { return __builtin_ia32_movmskps256((vf32)m) != 0; }
+#elif VEC_GCC_X86
+VEC_FN int any_i32(vi32 m) { return __builtin_ia32_movmskps((vf32)m) != 0; }
+#elif VEC_HAS(__builtin_reduce_or)
+VEC_FN int any_i32(vi32 m) { return __builtin_reduce_or(m) != 0; }
+#else
+VEC_FN int any_i32(vi32 m) {
+    int32_t some = 0;
+    for (int i = 0; i < LF; i++) some |= m[i];
+    return some != 0;
+}
+#endif
+VEC_FN int any_i64(vi64 m) { return any_i32((vi32)m); }
+
+/* scale_T(x,n): x 2^n, rounded once, for an integer n and x either in [1/2, 2] or not shrunk; |n| <= 252 in
+ * float32, 2044 in float64. Without the instruction the power is taken in two halves, the first product being
+ * exact: n + 1.5 2^52 + bias holds the biased exponent in its low bits, which the shift moves into place. */
+#if VEC_GCC_X86 && VB == 64
+VEC_FN vf32 scale_f32(vf32 x, vf32 n) { return __builtin_ia32_scalefps512_mask(x, n, x, -1, VEC_CURRENT); }
+VEC_FN vf64 scale_f64(vf64 x, vf64 n) { return __builtin_ia32_scalefpd512_mask(x, n, x, -1, VEC_CURRENT); }
+#else
+VEC_FN vf32 scale_f32(vf32 x, vf32 n) {
+    vf32 half = rint_f32(n * 0.5f);
+    vf32 first = (vf32)((vi32)(half + (0x1.8p23f + 127)) << 23);
+    vf32 second = (vf32)((vi32)((n - half) + (0x1.8p23f + 127)) << 23);
+    return x * first * second;
+}
+VEC_FN vf64 scale_f64(vf64 x, vf64 n) {
+    vf64 half = rint_f64(n * 0.5);
+    vf64 first = (vf64)((vi64)(half + (0x1.8p52 + 1023)) << 52);
+    vf64 second = (vf64)((vi64)((n - half) + (0x1.8p52 + 1023)) << 52);
+    return x * first * second;
+}
+#endif
 
 /* ---- halves ------------------------------------------------------------------------------------- */
 #if VB == 64
@@ -283,8 +350,16 @@ VEC_FN vf64 zip_high_f64(vf64 a, vf64 b) { return __builtin_shufflevector(a, b, 
 VEC_CONVERT(i32, f32, vi32, vf32)
 VEC_CONVERT(u32, f32, vu32, vf32)
 VEC_CONVERT(i64, f64, vi64, vf64)
+#if VEC_GCC_X86 && VB == 64 /* gcc 12 splits these conversions in two */
+VEC_FN vf64 cvt_f32_f64(hf32 x) { return __builtin_ia32_cvtps2pd512_mask(x, (vf64){0}, -1, VEC_CURRENT); }
+VEC_FN hf32 cvt_f64_f32(vf64 x) { return __builtin_ia32_cvtpd2ps512_mask(x, (hf32){0}, -1, VEC_CURRENT); }
+#elif VEC_GCC_X86 && VB == 32
+VEC_FN vf64 cvt_f32_f64(hf32 x) { return __builtin_ia32_cvtps2pd256(x); }
+VEC_FN hf32 cvt_f64_f32(vf64 x) { return __builtin_ia32_cvtpd2ps256(x); }
+#else
 VEC_CONVERT(f32, f64, hf32, vf64)
 VEC_CONVERT(f64, f32, vf64, hf32)
+#endif
 VEC_CONVERT(i32, f64, hi32, vf64)
 VEC_CONVERT(u32, f64, hu32, vf64)
 VEC_CONVERT(i64, f32, vi64, hf32)
