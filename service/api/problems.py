@@ -103,8 +103,8 @@ RULES = {
     "string_too_short": "must have at least {min_length} characters",
     "too_long": "must have at most {max_length} entries",
     "string_pattern_mismatch": "must match {pattern}",
-    "union_tag_invalid": "must have {discriminator} {expected_tags}",
-    "union_tag_not_found": "must have a {discriminator}",
+    "union_tag_invalid": "must be one of {expected_tags}",
+    "union_tag_not_found": "must be given",
     "value_error": "{error}",
 }
 
@@ -115,18 +115,19 @@ def _rule(error: ErrorDetails) -> str:
     return error["msg"] if form is None else form.format(**error.get("ctx", {}))
 
 
+def _field_error(error: ErrorDetails, body: Any, prefix: str) -> FieldError:
+    location, value = error["loc"], error["input"]
+    if error["type"].startswith("union_tag"):  # the field at fault is the one that tells which model is meant
+        tag = error["ctx"]["discriminator"].strip("'")
+        location, value = (*location, tag), value.get(tag) if isinstance(value, dict) else None
+    shown = "missing" if error["type"] in ("missing", "union_tag_not_found") else show(value)
+    return FieldError(_path(location, body, prefix), shown, _rule(error))
+
+
 def invalid_fields(error: ValidationError, body: Any, prefix: str = "") -> InvalidFieldsError:
     """The problem of a body that pydantic refused; ``prefix`` is where in the request it stood."""
-    return InvalidFieldsError(
-        [
-            FieldError(
-                _path(each["loc"], body, prefix),
-                "missing" if each["type"] == "missing" else show(each["input"]),
-                _rule(each),
-            )
-            for each in error.errors(include_url=False)[:MOST_ERRORS]
-        ]
-    )
+    found = error.errors(include_url=False)[:MOST_ERRORS]
+    return InvalidFieldsError([_field_error(each, body, prefix) for each in found])
 
 
 def _request_id(request: Request) -> str | None:

@@ -68,7 +68,9 @@ local at = now()
 dequeue(job)
 local ordinal = redis.call('INCR', PREFIX .. 'claims')
 redis.call('HSET', PREFIX .. 'served:' .. lane, job.owner, ordinal)
-redis.call('ZADD', PREFIX .. 'queue:' .. lane .. ':' .. job.priority, 'XX', ordinal, job.owner)
+for priority = -10, 10 do
+  redis.call('ZADD', PREFIX .. 'queue:' .. lane .. ':' .. priority, 'XX', ordinal, job.owner)
+end
 
 local key = key_of(job.id)
 local token = redis.call('HINCRBY', key, 'attempt', 1)

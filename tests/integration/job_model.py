@@ -1,0 +1,211 @@
+"""What the scripts of the job model must do, in plain Python: the oracle of the model-based test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+TERMINAL = {"succeeded", "failed", "cancelled"}
+HELD = {"running", "cancelling"}
+
+Event = tuple[str, dict[str, Any]]
+
+
+@dataclass
+class ModelAttempt:
+    """One claim: who holds it and what it has said."""
+
+    token: int
+    worker: str
+    said: list[Event] = field(default_factory=list)
+    outcome: str | None = None
+
+
+@dataclass
+class ModelJob:
+    """A job as the rules of the design say it is."""
+
+    id: str
+    owner: str
+    priority: int
+    arrival: int
+    max_attempts: int
+    state: str = ""
+    failures: int = 0
+    pausing: bool = False
+    attempts: list[ModelAttempt] = field(default_factory=list)
+    events: list[tuple[str, int, dict[str, Any]]] = field(default_factory=list)  # type, attempt, data
+    checkpoints: dict[int, int] = field(default_factory=dict)  # step → attempt that stored it last
+    released: int = 0
+    finished: int = 0
+
+    @property
+    def token(self) -> int:
+        return len(self.attempts)
+
+    def emit(self, type_: str, data: dict[str, Any]) -> None:
+        self.events.append((type_, self.token, data))
+
+    def move(self, state: str, **detail: Any) -> None:
+        self.state = state
+        self.emit("state", {"state": state, **detail})
+
+    def is_current(self, token: int) -> bool:
+        return token == self.token and self.state in HELD
+
+    def verb(self) -> str:
+        return "cancel" if self.state == "cancelling" else "pause" if self.pausing else "go"
+
+    def say(self, first: int, events: list[Event]) -> bool:
+        """Adds the events that are new; False when some before ``first`` never came."""
+        said = self.attempts[-1].said
+        if first > len(said):
+            return False
+        for type_, data in events[len(said) - first :]:
+            said.append((type_, data))
+            self.emit(type_, data)
+        return True
+
+    def end_attempt(self, outcome: str) -> None:
+        self.attempts[-1].outcome = outcome
+        self.pausing = False
+
+
+class Model:
+    """All jobs of one lane, and the answers that each call must give."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, ModelJob] = {}
+        self.keys: dict[str, tuple[str, str]] = {}  # idempotency key → body, job
+        self.served: dict[str, int] = {}
+        self.arrivals = 0
+        self.claims = 0
+        self.expired: set[str] = set()
+
+    def queued(self, owner: str | None = None) -> list[ModelJob]:
+        found = [job for job in self.jobs.values() if job.state == "queued" and owner in (None, job.owner)]
+        return sorted(found, key=lambda job: (-job.priority, job.arrival))
+
+    def accept(self, new: ModelJob, key: str, body: str, most: int) -> tuple[str, str]:
+        if new.id in self.jobs:
+            return "accepted", new.id
+        if key in self.keys:
+            seen, job = self.keys[key]
+            return ("replayed" if seen == body else "conflict"), job
+        if most and len(self.queued(new.owner)) >= most:
+            return "quota", ""
+        if key:
+            self.keys[key] = body, new.id
+        self.arrivals += 1
+        new.arrival = self.arrivals
+        self.jobs[new.id] = new
+        new.move("queued")
+        return "accepted", new.id
+
+    def claim(self, worker: str) -> ModelJob | None:
+        """The next job by priority, then the least recently served owner, then arrival."""
+        waiting = self.queued()
+        if not waiting:
+            return None
+        top = [job for job in waiting if job.priority == waiting[0].priority]
+        chosen = min(top, key=lambda job: (self.served.get(job.owner, 0), job.owner, job.arrival))
+        self.claims += 1
+        self.served[chosen.owner] = self.claims
+        chosen.attempts.append(ModelAttempt(chosen.token + 1, worker))
+        chosen.pausing = False
+        chosen.move("running", worker=worker)
+        return chosen
+
+    def append(self, job: ModelJob, token: int, first: int, events: list[Event]) -> str:
+        if not job.is_current(token):
+            return "fenced"
+        if not job.say(first, events):
+            return "gap"
+        self.expired.discard(job.id)
+        return job.verb()
+
+    def checkpoint(self, job: ModelJob, token: int, step: int) -> str:
+        if not job.is_current(token):
+            return "fenced"
+        if job.checkpoints.get(step) != token:
+            job.checkpoints[step] = token
+            job.emit("checkpoint", {"step": step, "best": False})
+            for old in sorted(job.checkpoints)[:-2]:
+                del job.checkpoints[old]
+        self.expired.discard(job.id)
+        return job.verb()
+
+    def release(self, job: ModelJob, token: int, reason: str) -> str:
+        if job.released == token:
+            return "already"
+        if not job.is_current(token):
+            return "fenced"
+        job.released = token
+        if reason == "crash":
+            self._lose(job, "crash")
+        else:
+            job.end_attempt(reason)
+            if job.state == "cancelling":
+                job.move("cancelled", reason=reason)
+            elif reason == "pause":
+                job.move("paused")
+            else:
+                job.move("queued", reason=reason)
+        return job.state
+
+    def _lose(self, job: ModelJob, code: str) -> None:
+        pausing = job.pausing
+        job.end_attempt(code)
+        job.failures += 1
+        if job.state == "cancelling":
+            job.move("cancelled", reason=code)
+        elif job.failures >= job.max_attempts:
+            job.move("failed", code=code)
+        else:
+            job.move("paused" if pausing else "queued", reason=code)
+
+    def finish(self, job: ModelJob, token: int, outcome: str, first: int, events: list[Event]) -> str:
+        if job.finished == token:
+            return "already"
+        if not job.is_current(token):
+            return "fenced"
+        if outcome == "cancelled" and job.state != "cancelling":
+            return "refused"
+        if not job.say(first, events):
+            return "gap"
+        job.finished = token
+        job.end_attempt(outcome)
+        job.move(outcome, **({"code": "some-code"} if outcome == "failed" else {}))
+        return job.state
+
+    def cancel(self, job: ModelJob) -> str:
+        if job.state in ("queued", "paused"):
+            job.move("cancelled")
+        elif job.state == "running":
+            job.move("cancelling")
+        return job.state
+
+    def pause(self, job: ModelJob) -> str:
+        if job.state == "queued":
+            job.move("paused")
+        elif job.state == "running" and not job.pausing:
+            job.pausing = True
+            job.emit("state", {"state": "running", "reason": "pausing"})
+        return job.state
+
+    def resume(self, job: ModelJob) -> str:
+        if job.state == "paused":
+            job.move("queued", reason="resumed")
+        elif job.state == "running" and job.pausing:
+            job.pausing = False
+            job.emit("state", {"state": "running", "reason": "resumed"})
+        return job.state
+
+    def sweep(self) -> set[tuple[str, str]]:
+        swept = set()
+        for job in self.jobs.values():
+            if job.id in self.expired and job.state in HELD:
+                self._lose(job, "worker-lost")
+                swept.add((job.id, job.state))
+        self.expired.clear()
+        return swept

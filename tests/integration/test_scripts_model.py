@@ -1,0 +1,282 @@
+"""The Lua scripts against a model: random interleavings of several workers, re-sent calls and lost leases.
+
+Calls run with the server's own clock. A lease "is over" when the test moves its end into the past, as time would.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
+from job_model import HELD, TERMINAL, Event, Model, ModelJob
+from redis import Redis
+
+from service.embedded import EmbeddedServer
+from service.ids import new_id
+from service.jobs import calls
+from service.jobs.connection import connect
+from service.jobs.records import STATES, flat, job_record, key
+
+LANE = "cpu-batch"
+LEASE_MS = 3_600_000  # never over by itself
+MOST_QUEUED = 4
+
+WORKERS = st.sampled_from(["w1", "w2", "w3"])
+OWNERS = st.sampled_from(["ann", "bob"])
+EVENTS: st.SearchStrategy[list[Event]] = st.lists(
+    st.one_of(
+        st.tuples(st.just("log"), st.fixed_dictionaries({"message": st.text(max_size=4)})),
+        st.tuples(st.just("metric"), st.fixed_dictionaries({"steps": st.lists(st.integers(0, 9), max_size=2)})),
+        st.tuples(st.just("progress"), st.fixed_dictionaries({"step": st.integers(0, 9), "steps": st.just(9)})),
+    ),
+    max_size=3,
+)
+
+
+def manifest(step: int) -> dict[str, Any]:
+    return {"step": step, "weights": "w", "optimizer": "o", "state": "s", "bytes": {}}
+
+
+class Scripts(RuleBasedStateMachine):
+    """Every rule runs a call and the model, and compares their answers."""
+
+    redis: Redis  # set by the test
+    jobs: Bundle[ModelJob] = Bundle("jobs")
+    attempts: Bundle[tuple[ModelJob, int]] = Bundle("attempts")
+
+    @initialize()
+    def start(self) -> None:
+        self.redis.flushall()
+        self.model = Model()
+        self.accepted: dict[str, calls.Call[calls.Accepted]] = {}
+        self.nonces: dict[str, tuple[str, tuple[str, int]]] = {}
+        self.counter = 0
+
+    def run(self, call: calls.Call[Any]) -> Any:
+        return calls.run(self.redis, call)
+
+    # Jobs ------------------------------------------------------------------------------------------------
+
+    @rule(
+        target=jobs,
+        owner=OWNERS,
+        priority=st.integers(-1, 1),
+        max_attempts=st.integers(1, 3),
+        idempotency=st.sampled_from(["", "", "k1", "k2"]),
+        body=st.sampled_from(["b1", "b2"]),
+    )
+    def accept(self, owner: str, priority: int, max_attempts: int, idempotency: str, body: str) -> Any:
+        new = ModelJob(new_id("job"), owner, priority, 0, max_attempts)
+        call = calls.accept(
+            calls.NewJob(new.id, "train", LANE, {}, owner=owner, priority=priority, max_attempts=max_attempts),
+            idempotency=idempotency,
+            body_sha=body,
+            most_queued=MOST_QUEUED,
+        )
+        answer = self.run(call)
+        assert (answer.outcome, answer.job) == self.model.accept(new, idempotency, body, MOST_QUEUED)
+        if answer.job != new.id:
+            return multiple()
+        self.accepted[new.id] = call
+        assert answer.place == [job.id for job in self.model.queued()].index(new.id) + 1
+        return new
+
+    @rule(job=jobs)
+    def accept_again(self, job: ModelJob) -> None:
+        answer = self.run(self.accepted[job.id])
+        assert (answer.outcome, answer.job) == ("accepted", job.id)
+
+    @rule(job=jobs)
+    def cancel(self, job: ModelJob) -> None:
+        before = job.state
+        answer = self.run(calls.cancel(job.id))
+        assert answer == calls.Changed(self.model.cancel(job), job.state != before)
+
+    @rule(job=jobs)
+    def pause(self, job: ModelJob) -> None:
+        answer = self.run(calls.pause(job.id))
+        assert (answer.state, answer.done) == (self.model.pause(job), job.state in ("paused", "running"))
+
+    @rule(job=jobs)
+    def resume(self, job: ModelJob) -> None:
+        answer = self.run(calls.resume(job.id))
+        assert (answer.state, answer.done) == (self.model.resume(job), job.state in ("queued", "running"))
+
+    # Attempts --------------------------------------------------------------------------------------------
+
+    @rule(target=attempts, worker=WORKERS)
+    def claim(self, worker: str) -> Any:
+        self.counter += 1
+        nonce = f"n{self.counter}"
+        claim = self.run(calls.claim(LANE, worker, nonce, LEASE_MS))
+        job = self.model.claim(worker)
+        if job is None:
+            assert claim is None
+            return multiple()
+        assert claim is not None
+        assert (claim.job.id, claim.token, claim.job.worker) == (job.id, job.token, worker)
+        newest = max(job.checkpoints, default=None)
+        assert (claim.checkpoint and claim.checkpoint["step"]) == newest
+        self.nonces[worker] = nonce, (job.id, job.token)
+        return job, job.token
+
+    @rule(worker=WORKERS)
+    def claim_again(self, worker: str) -> None:
+        if worker in self.nonces:
+            nonce, expected = self.nonces[worker]
+            claim = self.run(calls.claim(LANE, worker, nonce, LEASE_MS))
+            assert (claim.job.id, claim.token) == expected
+
+    @rule(attempt=attempts, events=EVENTS, again=st.integers(0, 2), lost=st.booleans())
+    def append(self, attempt: tuple[ModelJob, int], events: list[Event], again: int, lost: bool) -> None:
+        """Sends up to ``again`` events a second time, or leaves one out that never came."""
+        job, token = attempt
+        said = job.attempts[token - 1].said
+        first = len(said) + 1 if lost else max(0, len(said) - again)
+        sent = [*said[first:], *events]
+        answer = self.run(calls.append(job.id, token, first, sent))
+        assert answer.verb == self.model.append(job, token, first, sent)
+        if answer.verb not in ("fenced", "gap"):
+            assert (answer.appended, answer.seq) == (len(said), len(job.events))
+
+    @rule(attempt=attempts, step=st.integers(1, 5))
+    def checkpoint(self, attempt: tuple[ModelJob, int], step: int) -> None:
+        job, token = attempt
+        verb = self.run(calls.checkpoint(job.id, token, manifest(step)))
+        assert verb == self.model.checkpoint(job, token, step)
+
+    @rule(attempt=attempts, reason=st.sampled_from(["shutdown", "pause", "crash"]))
+    def release(self, attempt: tuple[ModelJob, int], reason: str) -> None:
+        job, token = attempt
+        answer = self.run(calls.release(job.id, token, reason, "crash", "It broke."))
+        assert answer.outcome == self.model.release(job, token, reason)
+
+    @rule(
+        attempt=attempts,
+        outcome=st.sampled_from(["succeeded", "failed", "cancelled"]),
+        events=EVENTS,
+        again=st.integers(0, 1),
+    )
+    def finish(self, attempt: tuple[ModelJob, int], outcome: str, events: list[Event], again: int) -> None:
+        job, token = attempt
+        said = job.attempts[token - 1].said
+        first = max(0, len(said) - again)
+        sent = [*said[first:], *events]
+        call = calls.finish(
+            job.id, token, outcome, result={"x": 1}, code="some-code", message="Why.", first=first, events=sent
+        )
+        assert self.run(call) == self.model.finish(job, token, outcome, first, sent)
+
+    @rule(worker=WORKERS)
+    def held(self, worker: str) -> None:
+        held = self.run(calls.held(worker))
+        last = self.nonces.get(worker)
+        job = self.model.jobs[last[1][0]] if last else None
+        if job is None or last is None or not job.is_current(last[1][1]):
+            assert held is None
+        else:
+            assert held == calls.Held(job.id, job.token, job.state, job.verb())
+
+    # Time ------------------------------------------------------------------------------------------------
+
+    @rule(job=jobs)
+    def lease_runs_out(self, job: ModelJob) -> None:
+        if job.state in HELD:
+            self.redis.zadd(key("leases"), {job.id: 1})
+            self.model.expired.add(job.id)
+
+    @rule()
+    def sweep(self) -> None:
+        assert set(self.run(calls.sweep())) == self.model.sweep()
+
+    # What always holds -----------------------------------------------------------------------------------
+
+    @invariant()
+    def records_and_logs_agree(self) -> None:
+        for job in self.model.jobs.values():
+            record = job_record(flat_hash(self.redis.hgetall(key("job", job.id))))
+            assert (record.state, record.attempt, record.failures) == (job.state, job.token, job.failures)
+            assert (record.pausing, record.seq) == (job.pausing, len(job.events))
+            assert record.worker == (job.attempts[-1].worker if job.state in HELD else None)
+            assert [(each.n, each.worker, each.outcome) for each in record.attempts] == [
+                (each.token, each.worker, each.outcome) for each in job.attempts
+            ]
+            self.log_agrees(job)
+
+    def log_agrees(self, job: ModelJob) -> None:
+        entries: Any = self.redis.xrange(key("job", job.id, "events"))
+        assert [entry for entry, _ in entries] == [b"%d-0" % (i + 1) for i in range(len(job.events))]
+        for (_, fields), (type_, attempt, data) in zip(entries, job.events, strict=True):
+            stored = json.loads(fields[b"data"])
+            assert (fields[b"type"].decode(), int(fields[b"attempt"])) == (type_, attempt)
+            assert {name: stored.get(name) for name in data} == data
+        ends = [data for type_, _, data in job.events if type_ == "state" and data["state"] in TERMINAL]
+        assert len(ends) == (job.state in TERMINAL)
+
+    @invariant()
+    def indexes_agree(self) -> None:
+        jobs = self.model.jobs.values()
+        assert [name.decode() for name in self.redis.zrange(key("queue", LANE), 0, -1)] == [
+            job.id for job in self.model.queued()
+        ]
+        held = {job.id for job in jobs if job.state in HELD}
+        assert {name.decode() for name in self.redis.zrange(key("leases"), 0, -1)} == held
+        for state in STATES:
+            expected = sorted(job.id for job in jobs if job.state == state)
+            call = calls.list_jobs("*", kinds=["train"], states=[state], descending=False, limit=100)
+            assert [job.id for job in self.run(call)] == expected
+        for owner in ("ann", "bob"):
+            usage = flat_hash(self.redis.hgetall(key("usage", owner)))
+            for state in STATES:
+                number = sum(job.owner == owner and job.state == state for job in jobs)
+                assert int(usage.get(state, 0)) == (0 if state in TERMINAL else number)
+
+
+def flat_hash(fields: dict[bytes, bytes]) -> dict[str, str]:
+    return flat([part for pair in fields.items() for part in pair])
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+    with EmbeddedServer(tmp_path_factory.mktemp("model")) as server, connect(server.url) as connection:
+        yield connection
+
+
+def test_scripts_do_what_the_model_says(redis: Redis) -> None:
+    Scripts.redis = redis
+    run_state_machine_as_test(
+        Scripts,
+        settings=settings(
+            max_examples=60,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )
+
+
+@pytest.mark.slow
+def test_scripts_do_what_the_model_says_at_length(redis: Redis) -> None:
+    Scripts.redis = redis
+    run_state_machine_as_test(
+        Scripts,
+        settings=settings(
+            max_examples=1500,
+            stateful_step_count=80,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )
