@@ -92,17 +92,22 @@ def find_toolchain(
     return None
 
 
-def probe(command: tuple[str, ...], memory: Path | None = None) -> Toolchain | None:
-    """The toolchain behind ``command``; None where it is absent, fails, or its target has no fma."""
+def probe(words: tuple[str, ...], memory: Path | None = None) -> Toolchain | None:
+    """The toolchain behind a command; None where it is absent, fails, or its target has no fma.
+
+    Options at the end of ``words`` come after our own flags, so they prevail: ``("gcc", "-O3")``.
+    """
+    end = max((i for i, word in enumerate(words) if not word.startswith("-")), default=0) + 1
+    command, options = words[:end], words[end:]
     program = shutil.which(command[0])
     if program is None:
         return None
-    record = None if memory is None else memory / f"toolchain-{_identity(command, program)}.json"
+    record = None if memory is None else memory / f"toolchain-{_identity(words, program)}.json"
     if record is not None and record.exists():
-        with contextlib.suppress(OSError, ValueError, TypeError):
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
             held = json.loads(record.read_text())
             return Toolchain(tuple(held["command"]), held["version"], tuple(held["flags"]), held["target"])
-    found = _examine(command, program)
+    found = _examine(command, options, program)
     if found is not None and record is not None:
         aside = record.with_suffix(f".{os.getpid()}")
         with contextlib.suppress(OSError):
@@ -125,12 +130,12 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
         yield (sys.executable, "-m", "ziglang", "cc")
 
 
-def _examine(command: tuple[str, ...], program: str) -> Toolchain | None:
+def _examine(command: tuple[str, ...], options: tuple[str, ...], program: str) -> Toolchain | None:
     version = _start([*command, "--version"])
     if version.returncode:
         return None
     for native in _NATIVE:
-        flags = (*FLAGS, native, *(("-fno-sanitize=all",) if "ziglang" in command else ()))
+        flags = (*FLAGS, native, *(("-fno-sanitize=all",) if "ziglang" in command else ()), *options)
         macros = _start([*command, *flags, "-dM", "-E", "-x", "c", os.devnull])
         if macros.returncode:
             continue
@@ -156,11 +161,11 @@ def _runs(command: tuple[str, ...], flags: tuple[str, ...]) -> bool:
         return _start([str(program)]).returncode == 0
 
 
-def _identity(command: tuple[str, ...], program: str) -> str:
+def _identity(words: tuple[str, ...], program: str) -> str:
     """Names compiler and machine: a new compiler or another processor is examined again."""
     stat = Path(program).stat()
     described = [
-        list(command),
+        list(words),
         FLAGS,
         program,
         stat.st_size,
