@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
 
@@ -9,18 +10,15 @@ from engine.core.dtype import DType, float32
 from engine.nn.layers import Dropout, Linear
 from engine.nn.module import Module
 from engine.random import Generator
-from engine.tensor import Tensor, arange, cat
+from engine.tensor import Tensor, arange, cat, where
 from engine.tensor.functional import causal_mask, masked_softmax
 from engine.tensor.movement import take
 
 
 @lru_cache(maxsize=64)
-def causal_bias(queries: int, keys: int) -> Tensor:
-    """float32 (queries, keys) to add to scores: -inf where the key comes after the query, else 0.
-
-    The queries are the last ones of ``keys`` positions.
-    """
-    return causal_mask(Tensor.zeros(keys, keys))[keys - queries :].fresh()
+def causal_bias(count: int) -> Tensor:
+    """float32 (count, count) to add to scores: -inf where the key comes after the query, else 0."""
+    return causal_mask(Tensor.zeros(count, count)).detach()
 
 
 @lru_cache(maxsize=64)
@@ -29,35 +27,36 @@ def rotation(start: int, count: int, size: int, dtype: DType) -> tuple[Tensor, T
     position = arange(start, start + count).astype(float32).unsqueeze(1)
     rate = (arange(size // 2).astype(float32) * (-2.0 / size) * 9.210340371976184).exp()  # 10000^(-2i/size)
     angle = position * rate
-    return angle.cos().astype(dtype).fresh(), angle.sin().astype(dtype).fresh()
+    return angle.cos().astype(dtype), angle.sin().astype(dtype)
 
 
-def rotate(x: Tensor, start: int) -> Tensor:
-    """Rotates the halves of each head vector of x (…, positions, size) by the angle of its position."""
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotates vectors (…, positions, size), halves as coordinates, by cos and sin (positions, size/2)."""
     half = x.shape[-1] // 2
-    cos, sin = rotation(start, x.shape[-2], x.shape[-1], x.dtype)
     axis = len(x.shape) - 1
     first, second = take(x, axis, 0, half), take(x, axis, half, half)
     return cat([first * cos - second * sin, second * cos + first * sin], -1)
 
 
-class KeyValueCache:
-    """Keys and values (batch, heads, positions, size) of the positions that one layer has seen."""
+@dataclass(slots=True)
+class KeysAndValues:
+    """What one layer remembers of ``room`` positions: keys and values (batch, heads, room, size)."""
 
-    def __init__(self) -> None:
-        self.keys: Tensor | None = None
-        self.values: Tensor | None = None
+    keys: Tensor
+    values: Tensor
 
-    @property
-    def length(self) -> int:
-        return 0 if self.keys is None else self.keys.shape[2]
 
-    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Appends positions and returns all."""
-        if self.keys is not None and self.values is not None:
-            keys, values = cat([self.keys, keys], 2), cat([self.values, values], 2)
-        self.keys, self.values = keys, values
-        return keys, values
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a single new position goes among ``room`` remembered ones.
+
+    ``slot`` is bool (room, 1), true at its row. ``bias`` is float32 (room,): 0 where something is remembered,
+    the new position included, else -inf. ``turn`` holds cos and sin (1, size / 2) of its rotation.
+    """
+
+    slot: Tensor
+    bias: Tensor
+    turn: tuple[Tensor, Tensor] | None = None
 
 
 def attention(queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -90,23 +89,39 @@ class MultiHeadAttention(Module):
         self.out = Linear(embed_dim, embed_dim, generator=generator)
         self.dropout = Dropout(dropout, generator)
 
-    def forward(self, x: Tensor, cache: KeyValueCache | None = None) -> Tensor:
-        """With a cache, x are the positions that follow those it holds."""
-        batch, count, width = x.shape
-        projected = self.qkv(x)
-        queries, keys, values = (self._heads(take(projected, 2, i * width, width)) for i in range(3))
+    def forward(self, x: Tensor) -> Tensor:
+        _, count, width = x.shape
+        queries, keys, values = self._project(x)
         if self.rotary:
-            start = cache.length if cache else 0
-            queries, keys = rotate(queries, start), rotate(keys, start)
-        if cache is not None:
-            keys, values = cache.extend(keys, values)
+            turn = rotation(0, count, width // self.num_heads, x.dtype)
+            queries, keys = rotate(queries, *turn), rotate(keys, *turn)
         scores = (queries * (1.0 / sqrt(width // self.num_heads))) @ keys.T
         if count > 1:
-            scores = scores + causal_bias(count, keys.shape[2])
-        mixed = self.dropout(scores.softmax()) @ values
-        return self.out(mixed.permute(0, 2, 1, 3).reshape(batch, count, width))
+            scores = scores + causal_bias(count)
+        return self._mix(scores, values)
 
-    def _heads(self, x: Tensor) -> Tensor:
-        """(batch, positions, embed_dim) as (batch, heads, positions, size)."""
+    def step(self, x: Tensor, memory: KeysAndValues, place: Place) -> Tensor:
+        """One position (batch, 1, embed_dim) after those in ``memory``, which then holds it too.
+
+        The same bits as ``forward`` gives for the last of these positions: masked ones add zeros.
+        """
+        queries, keys, values = self._project(x)
+        if place.turn is not None:
+            queries, keys = rotate(queries, *place.turn), rotate(keys, *place.turn)
+        memory.keys = where(place.slot, keys, memory.keys)
+        memory.values = where(place.slot, values, memory.values)
+        scores = (queries * (1.0 / sqrt(x.shape[-1] // self.num_heads))) @ memory.keys.T + place.bias
+        return self._mix(scores, memory.values)
+
+    def _project(self, x: Tensor) -> list[Tensor]:
+        """Queries, keys and values (batch, heads, positions, size)."""
         batch, count, width = x.shape
-        return x.reshape(batch, count, self.num_heads, width // self.num_heads).permute(0, 2, 1, 3)
+        projected = self.qkv(x)
+        heads = (batch, count, self.num_heads, width // self.num_heads)
+        return [take(projected, 2, i * width, width).reshape(heads).permute(0, 2, 1, 3) for i in range(3)]
+
+    def _mix(self, scores: Tensor, values: Tensor) -> Tensor:
+        """The output for scores (batch, heads, queries, keys) and values (batch, heads, keys, size)."""
+        mixed = self.dropout(scores.softmax()) @ values
+        batch, heads, count, size = mixed.shape
+        return self.out(mixed.permute(0, 2, 1, 3).reshape(batch, count, heads * size))

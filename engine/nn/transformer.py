@@ -8,7 +8,7 @@ from typing import Any, Literal
 from engine.core.dtype import INTS
 from engine.errors import DTypeError, ShapeError
 from engine.models.config import GPTConfig
-from engine.nn.attention import KeyValueCache, MultiHeadAttention
+from engine.nn.attention import KeysAndValues, MultiHeadAttention, Place
 from engine.nn.layers import Dropout, Embedding, LayerNorm, Linear, RMSNorm
 from engine.nn.module import Module, Parameter
 from engine.random import Generator, default_generator
@@ -58,9 +58,14 @@ class GPTBlock(Module):
         self.feed_forward = feed_forward(config.embed_dim, config.ff_dim, generator)
         self.dropout = Dropout(config.dropout, generator)
 
-    def forward(self, x: Tensor, cache: KeyValueCache | None = None) -> Tensor:
-        x = x + self.dropout(self.attention(self.attention_norm(x), cache))
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.dropout(self.attention(self.attention_norm(x)))
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+
+    def step(self, x: Tensor, memory: KeysAndValues, place: Place) -> Tensor:
+        """One position (batch, 1, embed_dim) after those in ``memory``."""
+        x = x + self.attention.step(self.attention_norm(x), memory, place)
+        return x + self.feed_forward(self.feed_forward_norm(x))
 
 
 class GPT(Module):
@@ -119,24 +124,32 @@ class GPT(Module):
             generator=generator,
         )
 
-    def forward(self, tokens: Any, caches: Sequence[KeyValueCache] | None = None) -> Tensor:
-        """With caches (one a block), ``tokens`` follow the positions that those hold.
-
-        Raises ShapeError for more positions than ``seq_len``, IndexError for a token outside the vocabulary.
-        """
+    def forward(self, tokens: Any) -> Tensor:
+        """ShapeError for more than ``seq_len`` positions, IndexError for a token outside the vocabulary."""
         tokens = as_tensor(tokens)
         if tokens.dtype not in INTS:
             raise DTypeError(f"tokens are {tokens.dtype}; they must be integers")
-        start = caches[0].length if caches else 0
-        if tokens.ndim != 2 or start + tokens.shape[1] > self.config.seq_len:
+        if tokens.ndim != 2 or tokens.shape[1] > self.config.seq_len:
             raise ShapeError(
-                f"tokens have shape {tokens.shape} after {start} earlier positions; they must be "
-                f"(batch, positions) with at most seq_len = {self.config.seq_len} positions in all"
+                f"tokens have shape {tokens.shape}; they must be (batch, positions) with at most "
+                f"seq_len = {self.config.seq_len} positions"
             )
+        x = self.dropout(self.embed(tokens, 0))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+    def embed(self, tokens: Tensor, start: int) -> Tensor:
+        """The vectors (batch, positions, embed_dim) that enter the blocks, for positions from ``start``."""
         x = self.embedding(tokens)
-        if self.positions is not None:
-            x = x + take(self.positions, 0, start, tokens.shape[1])
-        x = self.dropout(x)
-        for i, block in enumerate(self.blocks):
-            x = block(x, caches[i] if caches else None)
+        return x if self.positions is None else x + take(self.positions, 0, start, tokens.shape[1])
+
+    def step(self, x: Tensor, memories: Sequence[KeysAndValues], place: Place) -> Tensor:
+        """Logits (batch, 1, vocab_size) after one more position, whose embedding is x (batch, 1, embed_dim).
+
+        ``memories`` (one a block) hold the positions before it, and afterwards this one too. For evaluation:
+        nothing is dropped out.
+        """
+        for block, memory in zip(self.blocks, memories, strict=True):
+            x = block.step(x, memory, place)
         return self.head(self.norm(x))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 from weakref import ReferenceType, ref
 
 from engine.core.dtype import DType, bool_
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
-_recording: ContextVar[bool] = ContextVar("recording", default=True)
+_recording: ContextVar[bool | Literal["all"]] = ContextVar("recording", default=True)
 
 
 def is_recording() -> bool:
     """Whether operations record their history."""
-    return _recording.get()
+    return bool(_recording.get())
 
 
 @contextmanager
@@ -47,6 +47,16 @@ def no_grad() -> Iterator[None]:
 def enable_grad() -> Iterator[None]:
     """Turns recording on again inside ``no_grad``."""
     token = _recording.set(True)
+    try:
+        yield
+    finally:
+        _recording.reset(token)
+
+
+@contextmanager
+def record_all() -> Iterator[None]:
+    """Every operation within this context records its node, whether or not a gradient may be asked for."""
+    token = _recording.set("all")
     try:
         yield
     finally:
@@ -137,14 +147,20 @@ def apply(op: str, inputs: tuple[Cell, ...], *attrs: Any) -> Tensor:
 
 def _run(op: str, inputs: tuple[Cell, ...], attrs: tuple[Any, ...], shape: Shape, dtype: DType) -> Tensor:
     value = current_device().run(op, attrs, [x._value for x in inputs], shape, dtype)
-    if dtype.kind == "float":
-        for x in inputs:
-            if x._requires_grad:
-                if _recording.get():
-                    node = Node(op, tuple([x.node for x in inputs]), attrs, shape, dtype, value)
-                    return wrap(value, node, True)
-                break
+    recording = _recording.get()
+    if recording:
+        requires_grad = dtype.kind == "float" and _any_requires_grad(inputs)
+        if requires_grad or recording == "all":
+            node = Node(op, tuple([x.node for x in inputs]), attrs, shape, dtype, value)
+            return wrap(value, node, requires_grad)
     return wrap(value)
+
+
+def _any_requires_grad(inputs: tuple[Cell, ...]) -> bool:
+    for x in inputs:  # noqa: SIM110  a generator would double the cost of an operation's bookkeeping
+        if x._requires_grad:
+            return True
+    return False
 
 
 def elementwise(op: str, *inputs: Cell) -> Tensor:

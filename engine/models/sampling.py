@@ -1,0 +1,134 @@
+"""Text from a model, one token at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice
+
+from engine.data.tokenizer import CharTokenizer
+from engine.models.build import LanguageModel
+from engine.models.build import load_model as load_model
+from engine.models.decoding import Decoder, Window, decoder_of, read
+from engine.random import Generator
+from engine.tensor import Tensor, no_grad
+
+_DRAWN_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A generated token, its text, and the logarithm of the probability that the model itself gave it."""
+
+    text: str
+    id: int
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How the next token is chosen from the model's probabilities.
+
+    ``temperature`` divides the logits; 0 takes the most likely token. ``top_k`` keeps that many of the most
+    likely tokens (None: all), ``top_p`` the fewest whose probabilities reach that sum. Of equally likely tokens
+    the one with the lower id comes first.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.temperature <= 100.0:
+            raise ValueError(f"temperature is {self.temperature}; it must be from 0 to 100")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k is {self.top_k}; it must be at least 1, or None to keep all tokens")
+        if not 0.0 < self.top_p <= 1.0:
+            raise ValueError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
+
+    def pick(self, logits: Tensor, uniform: float) -> tuple[int, float]:
+        """A token and its log-probability, for ``uniform`` in [0, 1)."""
+        with no_grad():
+            logprobs = logits.log_softmax()
+            if self.temperature == 0.0:
+                token = int(logprobs.argmax().item())
+                return token, logprobs.tolist()[token]
+            weights = (logprobs * (1.0 / self.temperature)).softmax().tolist()
+        token = self._draw(weights, uniform)
+        return token, logprobs.tolist()[token]
+
+    def _draw(self, weights: Sequence[float], uniform: float) -> int:
+        order: Sequence[int] = range(len(weights))
+        if self.top_k is not None or self.top_p < 1.0:
+            order = sorted(order, key=lambda token: -weights[token])[: self.top_k]
+        sums = list(accumulate(weights[token] for token in order))
+        if self.top_p < 1.0:
+            bound = self.top_p * sums[-1]
+            kept = next((i for i, total in enumerate(sums) if total >= bound), len(sums) - 1) + 1
+            order, sums = order[:kept], sums[:kept]
+        target = uniform * sums[-1]
+        return next(token for token, total in zip(order, sums, strict=True) if total > target)
+
+
+def generate(
+    model: LanguageModel,
+    tokenizer: CharTokenizer,
+    prompt: str,
+    *,
+    max_tokens: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
+    seed: int = 0,
+    stop: str | Sequence[str] = (),
+    window: Window = "half",
+) -> Iterator[Token]:
+    """The tokens that follow ``prompt``, at most ``max_tokens``, ending before the first ``stop`` text.
+
+    The same arguments give the same tokens. An empty prompt stands for a line break, or for the first
+    character where the model knows none. Past the context ``window`` "half" reads the last half again and
+    goes on from there; "exact" lets every token see the last ``seq_len``, and computes them all each time.
+    Raises ValueError for a character that the model does not know.
+    """
+    if max_tokens < 0:
+        raise ValueError(f"max_tokens is {max_tokens}; it must be at least 0")
+    choice = Choice(temperature, top_k, top_p)
+    stops = [stop] if isinstance(stop, str) else list(stop)
+    start = prompt or ("\n" if "\n" in tokenizer.characters else tokenizer.characters[0])
+    model.eval()
+    decoder = decoder_of(model, window)
+    logits = read(decoder, tokenizer.encode(start)[-model.config.seq_len :])
+    tokens = _tokens(decoder, logits, tokenizer, choice, Generator(seed))
+    return _until(islice(tokens, max_tokens), [text for text in stops if text])
+
+
+def _tokens(
+    decoder: Decoder, logits: Tensor, tokenizer: CharTokenizer, choice: Choice, generator: Generator
+) -> Iterator[Token]:
+    """Tokens without end."""
+    while True:
+        for uniform in generator.uniform(_DRAWN_AT_ONCE).tolist():
+            token, logprob = choice.pick(logits, uniform)
+            yield Token(tokenizer.decode([token]), token, logprob)
+            logits = decoder.feed(token)
+
+
+def _until(tokens: Iterator[Token], stops: Sequence[str]) -> Iterator[Token]:
+    """``tokens`` up to the first of the ``stops``. Tokens that may be the beginning of one are held back."""
+    held: list[Token] = []
+    for token in tokens:
+        held.append(token)
+        text = "".join(item.text for item in held)
+        if any(text.endswith(stop) for stop in stops):
+            longest = max(len(stop) for stop in stops if text.endswith(stop))
+            yield from held[: len(held) - longest]
+            return
+        waiting = max((_overlap(text, stop) for stop in stops), default=0)
+        yield from held[: len(held) - waiting]
+        held = held[len(held) - waiting :]
+    yield from held
+
+
+def _overlap(text: str, stop: str) -> int:
+    """How many characters at the end of ``text`` begin ``stop``."""
+    return next((n for n in range(min(len(stop), len(text)), 0, -1) if text.endswith(stop[:n])), 0)
