@@ -26,6 +26,7 @@ from service.jobs.records import JobRecord, flat, job_record, key
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 TOY_LANE = Path(__file__).parent / "toy_lane.py"
+API_PROCESS = Path(__file__).parent / "api_process.py"
 SHORT_TIMES = {
     "GRADMILL_LEASE_S": "2",
     "GRADMILL_RENEW_S": "0.5",
@@ -127,6 +128,14 @@ class Cluster:
 
     def start_toy(self, lane: str = BATCH) -> subprocess.Popen[bytes]:
         return self.start(str(TOY_LANE), lane)
+
+    def start_api(self) -> str:
+        """The API in front of this cluster; its address."""
+        command = [sys.executable, str(API_PROCESS)]
+        process = subprocess.Popen(command, env=self.environment, cwd=ROOT, stdout=subprocess.PIPE)
+        self.processes.append(process)
+        assert process.stdout is not None
+        return process.stdout.readline().decode().strip()
 
     def horse(self, worker: subprocess.Popen[bytes]) -> int:
         """The process in which a batch worker runs its present job."""

@@ -1,7 +1,8 @@
 """The process of a lane that knows one more kind of job: ``toy``, which needs no engine.
 
-A toy job carries a number through ``steps`` turns of a linear congruence and stores a checkpoint every
-``every`` turns; its result says where it ended. ``pause_s`` makes a turn last; ``fault`` names what fails.
+Jobs of kind ``train`` are toys here too. A toy carries a number through ``steps`` turns of a linear
+congruence and stores a checkpoint every ``every`` turns; its result says where it ended. A turn lasts
+``pause_s``; ``fault`` names what goes wrong after turn ``fault_at``.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ def run(attempt: Attempt, store: BlobStore) -> Outcome:
     try:
         while step < spec["steps"]:
             attempt.check()
-            time.sleep(spec["pause_s"])
+            time.sleep(spec.get("pause_s", 0.01))
             step, value = step + 1, turn(value)
             attempt.metric(step, loss=1 / step)
             attempt.progress(step, spec["steps"])
-            if step % spec["every"] == 0:
+            if step % spec.get("every", 10) == 0:
                 save()
             if step == spec.get("fault_at"):
                 FAULTS[spec["fault"]]()
@@ -87,5 +88,5 @@ FAULTS = {f.__name__: f for f in (hang, not_a_number, no_memory, bug, swallow)}
 
 if __name__ == "__main__":
     sys.modules["toy_lane"] = sys.modules["__main__"]
-    MODULES["toy"] = "toy_lane"
+    MODULES["toy"] = MODULES["train"] = "toy_lane"
     run_lane(sys.argv[1], Settings())

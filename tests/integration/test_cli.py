@@ -1,0 +1,309 @@
+"""The command line against a running system: output for people and for programs, exit codes, detaching."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import ROOT, Cluster, wait_for
+
+from service.embedded import EmbeddedServer
+from service.jobs.lanes import BATCH
+
+TEXT = "To be, or not to be, that is the question.\n" * 40
+MODEL = ("--model", "bigram", "--seq-len", "8")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("system")
+
+
+@pytest.fixture(scope="module")
+def system(data: Path) -> Iterator[Cluster]:
+    """API and a batch worker, whose training jobs are toys."""
+    with EmbeddedServer(data) as server, Cluster(server.url, data) as cluster:
+        cluster.environment["GRADMILL_URL"] = cluster.start_api()
+        cluster.start_toy(BATCH)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def corpus(data: Path) -> str:
+    path = data / "corpus.txt"
+    path.write_text(TEXT)
+    return str(path)
+
+
+def start(system: Cluster, *arguments: str, **more: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "service.cli", *arguments]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
+    return subprocess.Popen(command, env=system.environment, cwd=ROOT, text=True, **pipes)
+
+
+def run(system: Cluster, *arguments: str, code: int = 0) -> tuple[str, str]:
+    """What a command prints on stdout and on stderr; its exit code must be ``code``."""
+    with start(system, *arguments) as process:
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == code, (out, err)
+    return out, err
+
+
+def train(system: Cluster, corpus: str, *more: str) -> str:
+    out, _ = run(system, "train", *MODEL, "--corpus", corpus, "--detach", *more)
+    return out.strip()
+
+
+def test_train_shows_the_job_until_it_ends(system: Cluster, corpus: str) -> None:
+    out, err = run(system, "train", *MODEL, "--corpus", corpus, "--steps", "30", "--name", "first")
+    assert re.match(r"job_\w+: http://127.0.0.1:\d+/jobs/job_", err)
+    lines = out.splitlines()
+    assert lines[0] == "queued"
+    assert lines[1].startswith("running · on ")
+    assert "step 30/30 · loss 0.0333" in out
+    assert lines[-1] == "succeeded"
+
+
+def test_options_file_and_set_make_one_spec(system: Cluster, corpus: str, tmp_path: Path) -> None:
+    spec = tmp_path / "spec.json"
+    spec.write_text(
+        json.dumps({"model": {"name": "gpt", "embed_dim": 8, "num_heads": 2}, "steps": 5, "seed": 7})
+    )
+    flags = [
+        "--file",
+        str(spec),
+        "--steps",
+        "6",
+        "--prompts",
+        "a",
+        "--prompts",
+        "b",
+        "--set",
+        "model.ff_dim=16",
+    ]
+    out, _ = run(system, "train", *flags, "--corpus", corpus, "--set", "lr=0.5", "--dry-run")
+    answer = json.loads(out)
+    assert answer["spec"]["model"] | {"embed_dim": 8, "num_heads": 2, "ff_dim": 16} == answer["spec"]["model"]
+    assert answer["spec"]["steps"] == 6
+    assert answer["spec"]["seed"] == 7
+    assert answer["spec"]["prompts"] == ["a", "b"]
+    assert answer["spec"]["lr"] == 0.5
+
+
+def test_a_refused_spec_names_field_value_and_rule(system: Cluster, corpus: str) -> None:
+    _, err = run(system, "train", *MODEL, "--corpus", corpus, "--batch", "1000000000", code=2)
+    assert err.startswith("error: ")
+    assert "spec.batch" in err
+    assert "1000000000" in err
+    assert "4096" in err
+    out, err = run(system, "train", *MODEL, "--corpus", corpus, "--batch", "0", "--json", code=2)
+    assert out == ""
+    assert "spec.batch" in json.loads(err)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "--corpus", "nowhere.txt"], "neither a file nor one of"),
+        (["train", "--set", "steps"], "FIELD=VALUE"),
+        (["train", "--set", "steps.x=1", "--steps", "3"], "has no members"),
+        (["jobs", "--limit", "1000"], "1000"),
+        (["nonsense"], "No such command"),
+        (["show"], "Missing argument"),
+    ],
+)
+def test_wrong_usage_exits_with_two_and_says_why(system: Cluster, arguments: list[str], words: str) -> None:
+    out, err = run(system, *arguments, code=2)
+    assert out == ""
+    assert err.startswith("error: ")
+    assert words in err
+
+
+def test_jobs_show_watch_and_logs_agree(system: Cluster, corpus: str) -> None:
+    job_id = train(system, corpus, "--steps", "20", "--name", "a\x1b[31mname")
+    out, _ = run(system, "watch", job_id, "--json")
+    events = [json.loads(line) for line in out.splitlines()]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert events[-1]["data"]["state"] == "succeeded"
+    late, _ = run(system, "watch", job_id, "--json", "--after", "3")
+    assert [json.loads(line)["seq"] for line in late.splitlines()] == list(range(4, len(events) + 1))
+    out, _ = run(system, "show", job_id)
+    assert re.search(r"^state +succeeded$", out, re.M)
+    assert json.loads(run(system, "show", job_id, "--json")[0])["id"] == job_id
+    assert json.loads(run(system, "show", "latest", "--json")[0])["id"] == job_id
+    out, _ = run(system, "jobs")
+    assert "\x1b" not in out
+    row = next(line for line in out.splitlines() if job_id in line)
+    assert "succeeded" in row
+    assert "20/20" in row
+    page = json.loads(run(system, "jobs", "--json", "--state", "succeeded", "--limit", "1")[0])
+    assert [job["id"] for job in page["data"]] == [job_id]
+    logged, _ = run(system, "logs", job_id, "--json")
+    seqs = [json.loads(line)["seq"] for line in logged.splitlines()]
+    assert seqs == [
+        event["seq"] for event in events if event["type"] in ("state", "stage", "log", "checkpoint", "sample")
+    ]
+    followed, _ = run(system, "logs", job_id, "-f", "--json")
+    assert followed == logged
+    tail, _ = run(system, "logs", job_id, "--tail", "2")
+    assert len(tail.splitlines()) == 2
+
+
+def test_a_failed_job_exits_with_one_and_a_cancelled_one_with_six(system: Cluster, corpus: str) -> None:
+    failed = system.toy(fault="not_a_number", fault_at=2)
+    out, _ = run(system, "watch", failed, code=1)
+    assert "failed · non-finite-loss: the loss is NaN at step 3" in out.splitlines()[-1]
+    job_id = train(system, corpus, "--steps", "100000")
+    with start(system, "watch", job_id) as watching:
+        out, _ = run(system, "cancel", job_id)
+        assert out == f"{job_id} cancelled\n"
+        assert watching.wait(30) == 6
+    assert run(system, "cancel", job_id)[0] == f"{job_id} cancelled\n"
+    run(system, "watch", job_id, code=6)
+
+
+def test_retry_makes_a_new_job(system: Cluster, corpus: str) -> None:
+    job_id = train(system, corpus, "--steps", "100000")
+    run(system, "cancel", job_id)
+    new_id = run(system, "retry", job_id, "--detach")[0].strip()
+    try:
+        assert json.loads(run(system, "show", new_id, "--json")[0])["retry_of"] == job_id
+    finally:
+        run(system, "cancel", new_id)
+
+
+def test_ctrl_c_detaches_and_the_job_goes_on(system: Cluster, corpus: str) -> None:
+    job_id = train(system, corpus, "--steps", "100000")
+    try:
+        system.wait_step(job_id, 1)
+        with start(system, "watch", job_id, "--json") as watching:
+            assert watching.stdout is not None
+            watching.stdout.readline()
+            watching.send_signal(signal.SIGINT)
+            _, err = watching.communicate(timeout=30)
+        assert watching.returncode == 130
+        assert f"gradmill cancel {job_id}" in err
+        assert system.job(job_id).state == "running"
+    finally:
+        run(system, "cancel", job_id)
+
+
+def test_watch_gives_up_after_its_timeout(system: Cluster, corpus: str) -> None:
+    job_id = train(system, corpus, "--steps", "100000")
+    try:
+        _, err = run(system, "watch", job_id, "--timeout", "0.5", code=124)
+        assert "the job goes on" in err
+    finally:
+        run(system, "cancel", job_id)
+
+
+def test_an_unknown_job_exits_with_five(system: Cluster) -> None:
+    for command in ("show", "watch", "logs", "cancel"):
+        _, err = run(system, command, "job_nosuch", code=5)
+        assert "job_nosuch" in err
+
+
+def test_an_absent_server_exits_with_three(system: Cluster) -> None:
+    _, err = run(system, "--url", "http://127.0.0.1:9", "jobs", code=3)
+    assert "http://127.0.0.1:9" in err
+    assert "gradmill up" in err
+
+
+def test_a_terminal_gets_a_live_display_that_ends_with_the_state(system: Cluster, corpus: str) -> None:
+    ours, theirs = pty.openpty()
+    with start(
+        system,
+        "train",
+        *MODEL,
+        "--corpus",
+        corpus,
+        "--steps",
+        "40",
+        stdout=theirs,
+        stderr=theirs,
+        stdin=theirs,
+    ) as process:
+        os.close(theirs)
+        shown = read_all(ours)
+        assert process.wait(30) == 0
+    assert "━" in shown
+    assert "loss █" in shown
+    assert "succeeded" in shown.rpartition("loss █")[0][-600:]
+
+
+def read_all(terminal: int) -> str:
+    parts = []
+    try:
+        while part := os.read(terminal, 65536):
+            parts.append(part)
+    except OSError:  # the other side is closed
+        pass
+    os.close(terminal)
+    return b"".join(parts).decode(errors="replace")
+
+
+def test_up_runs_everything_once_a_folder_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    environment = {**os.environ, "GRADMILL_DATA_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    environment.pop("GRADMILL_URL", None)
+    command = [sys.executable, "-m", "service.cli"]
+
+    def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, *arguments], env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    with subprocess.Popen(
+        [*command, "up", "--port", "0", "--json"], env=environment, stdout=subprocess.PIPE, text=True
+    ) as up:
+        assert up.stdout is not None
+        url = json.loads(up.stdout.readline())["url"]
+        assert json.loads((tmp_path / "run.json").read_text())["url"] == url
+
+        def workers_live() -> bool:
+            doctor = json.loads(ask("doctor", "--json").stdout)
+            return '"cpu-batch": 1, "cpu-quick": 1' in doctor[-1]["detail"]
+
+        wait_for("both workers are live", workers_live, 30)
+        second = ask("up", "--port", "0")
+        assert second.returncode == 0
+        assert f"already runs on {tmp_path} at {url}" in second.stderr
+        assert ask("jobs").returncode == 0
+        started = descendants(up.pid)
+        assert len(started) >= 4
+        stopping = time.monotonic()
+        up.send_signal(signal.SIGINT)
+        assert up.wait(20) == 0
+        assert time.monotonic() - stopping < 15
+    wait_for("every process is gone", lambda: not any(os.path.exists(f"/proc/{pid}") for pid in started), 5)
+    assert not (tmp_path / "run.json").exists()
+    assert ask("jobs").returncode == 3
+
+
+def test_killing_up_ends_all_that_it_started(tmp_path: Path) -> None:
+    environment = {**os.environ, "GRADMILL_DATA_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "service.cli", "up", "--port", "0", "--json"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as up:
+        assert up.stdout is not None
+        up.stdout.readline()
+        started = wait_for(
+            "all are started", lambda: found if len(found := descendants(up.pid)) >= 4 else None, 20
+        )
+        up.kill()
+    wait_for("every process is gone", lambda: not any(os.path.exists(f"/proc/{pid}") for pid in started), 20)
+
+
+def descendants(pid: int) -> list[int]:
+    from cluster import children
+
+    found = children(pid)
+    return found + [each for child in found for each in descendants(child)]

@@ -1,0 +1,143 @@
+"""Small parts of the workers: metric columns, pace, failures, cores, memory, limits."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workers import pace as pace_module
+from workers.cores import usable_cores
+from workers.failures import InvalidDatasetError, NonFiniteLossError, explain
+from workers.memory import oom_kills
+from workers.metrics import MetricColumns
+from workers.pace import Pace
+from workers.stop import Reason, Stop
+
+NAMES = st.sampled_from(["loss", "val_loss", "lr"])
+ROWS = st.lists(st.tuples(st.integers(0, 5), st.dictionaries(NAMES, st.floats(), max_size=3)), max_size=20)
+
+
+@given(ROWS)
+def test_columns_hold_every_number_at_its_step(rows: list[tuple[int, dict[str, float]]]) -> None:
+    steps = 0
+    columns = MetricColumns()
+    expected: dict[int, dict[str, float]] = {}
+    for more, values in rows:
+        steps += more
+        expected.setdefault(steps, {}).update(values)
+        columns.add(steps, values)
+    assert bool(columns) == bool(rows)
+    data = columns.take()
+    json.dumps(data, allow_nan=False)
+    assert data["steps"] == list(expected)
+    for name, column in data["values"].items():
+        for step, value in zip(data["steps"], column, strict=True):
+            said = expected[step].get(name, math.nan)
+            assert value == (said if math.isfinite(said) else None)
+    bad = {name for row in expected.values() for name, value in row.items() if not math.isfinite(value)}
+    assert set(data.get("nonfinite", [])) == bad
+    assert not columns
+
+
+class FakeTime:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    clock = FakeTime()
+    monkeypatch.setattr(pace_module, "time", clock)
+    return clock
+
+
+def test_the_time_left_follows_the_pace_of_the_last_minute(clock: FakeTime) -> None:
+    pace = Pace()
+    pace.reached(0, 1000)
+    assert pace.report() == {"step": 0, "steps": 1000, "eta_s": None}
+    for step in range(1, 101):
+        clock.now += 10 if step <= 10 else 1
+        pace.reached(step, 1000)
+    assert pace.report()["eta_s"] == pytest.approx(900, rel=0.01)
+
+
+def test_a_silence_is_long_compared_with_the_usual_one(clock: FakeTime) -> None:
+    pace = Pace()
+    assert pace.allowed(3.0) == 3.0
+    for _ in range(5):
+        clock.now += 2
+        pace.tick()
+    assert pace.allowed(3.0) == 20.0
+    assert pace.allowed(60.0) == 60.0
+    clock.now += 7
+    assert pace.silent_for() == 7
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "final"),
+    [
+        (NonFiniteLossError("x"), "non-finite-loss", True),
+        (InvalidDatasetError("x"), "invalid-dataset", True),
+        (MemoryError(), "out-of-memory", True),
+        (ZeroDivisionError("x"), "internal-error", False),
+    ],
+)
+def test_every_failure_has_a_code_and_a_message(error: Exception, code: str, final: bool) -> None:
+    failure = explain(error)
+    assert (failure.code, failure.final) == (code, final)
+    assert failure.message
+
+
+def test_an_order_to_stop_passes_through_careless_handlers() -> None:
+    with pytest.raises(Stop) as caught:
+        try:
+            raise Stop(Reason.CANCEL)
+        except Exception:
+            pytest.fail("swallowed")
+    assert caught.value.reason.keeps_work
+    assert not Reason.FENCED.keeps_work
+
+
+def test_the_quota_of_the_control_group_bounds_the_cores(tmp_path: Path) -> None:
+    quota = tmp_path / "cpu.max"
+    free = usable_cores(quota)
+    assert free >= 1
+    for text, cores in [
+        ("max 100000", free),
+        ("150000 100000", min(free, 2)),
+        ("1000 100000", 1),
+        ("", free),
+    ]:
+        quota.write_text(text)
+        assert usable_cores(quota) == cores
+
+
+def test_kills_for_memory_are_counted(tmp_path: Path) -> None:
+    events = tmp_path / "memory.events"
+    assert oom_kills(events) == 0
+    events.write_text("low 0\nhigh 2\nmax 7\noom 3\noom_kill 2\n")
+    assert oom_kills(events) == 2
+
+
+def test_a_restricted_process_keeps_its_files_private_and_its_memory_bounded(tmp_path: Path) -> None:
+    code = (
+        "import sys, resource; from workers.limits import restrict_process\n"
+        "restrict_process(2**31)\n"
+        "open(sys.argv[1], 'w').close()\n"
+        "try: bytearray(2**32)\n"
+        "except MemoryError: print('bounded', resource.getrlimit(resource.RLIMIT_CORE))\n"
+    )
+    path = tmp_path / "file"
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "bounded (0, 0)"
+    assert path.stat().st_mode & 0o777 == 0o600
