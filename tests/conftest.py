@@ -11,7 +11,7 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 @pytest.fixture
 def shared() -> Path:
-    """The folder of expected results and corpora beside the checkout; the test is skipped where it is absent."""
+    """The folder of expected results and corpora beside the checkout; skips the test where it is absent."""
     if not SHARED.is_dir():
         pytest.skip(f"needs the folder {SHARED}, which is not there")
     return SHARED

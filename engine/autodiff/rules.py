@@ -99,13 +99,14 @@ def div(n: Node, g: Node) -> Cotangents:
 
 
 def pow_(n: Node, g: Node) -> Cotangents:
-    # g y x^(y-1), which is 0 where y is; g n log x, which is 0 where x is and NaN where x is negative
+    # g y x^(y-1), taken as 0 where x and y are; g n log x, taken as 0 where x is, NaN where x is negative
     x, y = n.inputs
     zero = b.zeros_like(g)
+    at_zero = b.eq(x, zero)
     slope = b.mul(y, b.pow(x, b.sub(y, b.ones_like(y))))
     return (
-        b.select(b.eq(y, zero), zero, b.mul(g, slope)),
-        b.select(b.eq(x, zero), zero, b.mul(g, b.mul(n, b.log(x)))),
+        b.select(b.and_(at_zero, b.eq(y, zero)), zero, b.mul(g, slope)),
+        b.select(at_zero, zero, b.mul(g, b.mul(n, b.log(x)))),
     )
 
 

@@ -163,7 +163,7 @@ _elementwise(
 )
 _elementwise(
     *("select", ALL, "sel_{t}({0}, {1}, {2})", 1, rules.select),
-    *((1, 2, 3), (0, 2, 3), (1, 2, nan), (0, inf, -0.0)),
+    *((1, 2, 3), (0, 2, 3), (0, 0, 1), (1, 2, nan), (0, inf, -0.0)),
     dtype=dtypes.select,
 )
 _elementwise(

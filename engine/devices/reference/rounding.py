@@ -89,12 +89,11 @@ def _fma_by_fractions(a: float, b: float, c: float, product: float) -> float:
     if not (isfinite(a) and isfinite(b) and isfinite(c)) or a == 0 or b == 0:
         return product + c
     exact = Fraction(a) * Fraction(b) + Fraction(c)
-    if exact == 0:
-        return 0.0
+    sign = -1.0 if exact < 0 else 1.0
     try:
-        return float(exact) or copysign(0.0, exact)
+        return copysign(float(exact), sign)
     except OverflowError:
-        return copysign(inf, exact)
+        return copysign(inf, sign)
 
 
 def _product_error(a: float, b: float, product: float) -> float:

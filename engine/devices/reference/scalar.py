@@ -119,8 +119,10 @@ def floordiv(a: float, b: float) -> float:
     """The integer q for which a - q·b is ``mod``: the quotient may round up to an integer that is too
     large.
     """
-    if b == 0 or isinf(a) or isnan(a) or isnan(b):
+    if b == 0:
         return div(a, b)
+    if isinf(a) or isnan(a) or isnan(b):
+        return nan
     rest = math.fmod(a, b)
     quotient = div(a - rest, b)
     if rest != 0 and (rest < 0) != (b < 0):
