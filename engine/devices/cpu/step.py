@@ -71,7 +71,11 @@ class KernelStep:
         """A result for these very operands, and the call that computes it anew each time."""
         result = Array(Storage(self._nbytes), 0, *self._result)
         packed = self._pack(*self._head, result.address, *[x.address for x in inputs])
-        return result, partial(self._start, packed)
+        return result, partial(self._call, packed, (result, *inputs))
+
+    def _call(self, packed: bytes, kept: tuple[Array, ...]) -> None:
+        """Starts the kernel; step and arrays live as long as the partial call that holds them."""
+        self._start(packed)
 
 
 class ViewStep:
