@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from engine.core.dtype import int32, int64, uint32
-from engine.devices.array import Array, Storage, contiguous_strides
+from engine.devices.array import Array, Storage, contiguous_strides, ffi
 from engine.devices.cpu.layout import Operand, Strides, Task, collapse, layout_words
 from engine.devices.cpu.movement import CHUNK, copy_call
 from engine.devices.cpu.native import Native, native_unit
@@ -18,6 +18,7 @@ _TYPES = {int32: 0, uint32: 1, int64: 2}
 _UNIT = native_unit("index.h")
 _MOVEMENT = native_unit("movement.h")
 _MAX_TILES = 16  # each scatter chunk walks all positions, so more would read more than they write
+_INT64 = ffi.typeof("int64_t *")
 _BITWISE = ("set", "and", "or", "xor")
 
 
@@ -45,7 +46,8 @@ class Offsets:
         storage = Storage(nbytes + 8 * self._chunks)
         self._launch(storage.address, storage.address + nbytes, *[index.address for index in indices])
         if self._mode == "checked":
-            for error in storage.buffer()[nbytes:].cast("B").cast("q"):
+            errors = ffi.cast(_INT64, storage.address + nbytes)
+            for error in ffi.unpack(errors, self._chunks):
                 if error >= 0:
                     raise self._error(error, indices)
         return storage
