@@ -47,13 +47,23 @@ void gm_offsets(void **bufs, const int64_t *dims, int64_t chunk) {
     ((int64_t *)bufs[1])[chunk] = error;
 }
 
-/* out[offset + c] = KIND(out[offset + c], values[p, c]) for each position p in order.
+/* GM_SCATTER(GM_AS_type, vector expression, scalar expression of old a and new b) defines the kernel `scatter`:
+ * out[offset + c] = expression(out[offset + c], values[p, c]) for each position p in order.
  * bufs {out, values, offsets}
  * dims {positions, row length, columns a tile, tiles along a row, offsets a tile}
  * A chunk owns a tile of the destination, some columns of some rows, and walks all positions: per destination the
  * order is that of the positions, and no two chunks write the same element. */
-#define GM_SCATTER(NAME, T, V, LANES, SUFFIX, VECTOR, SCALAR)                                                  \
-    void NAME(void **bufs, const int64_t *dims, int64_t chunk) {                                               \
+#define GM_AS_u8 uint8_t, gm_v1, VB, u8
+#define GM_AS_u16 uint16_t, gm_v2, VB / 2, u16
+#define GM_AS_u32 uint32_t, vu32, LF, u32
+#define GM_AS_u64 uint64_t, vu64, LD, u64
+#define GM_AS_f32 float, vf32, LF, f32
+#define GM_AS_f64 double, vf64, LD, f64
+#define GM_AS_i32 int32_t, vi32, LF, i32
+#define GM_AS_i64 int64_t, vi64, LD, i64
+#define GM_SCATTER(...) GM_SCATTER_OF(__VA_ARGS__)
+#define GM_SCATTER_OF(T, V, LANES, S, VECTOR, SCALAR)                                                          \
+    void scatter(void **bufs, const int64_t *dims, int64_t chunk) {                                            \
         const int64_t length = dims[1], from = chunk % dims[3] * dims[2], low = chunk / dims[3] * dims[4];     \
         const int64_t to = from + dims[2] < length ? from + dims[2] : length, *offsets = bufs[2];              \
         for (int64_t p = 0; p < dims[0]; p++) {                                                                \
@@ -62,8 +72,8 @@ void gm_offsets(void **bufs, const int64_t *dims, int64_t chunk) {
             const T *values = (const T *)bufs[1] + p * length;                                                 \
             int64_t c = from;                                                                                  \
             for (; c + LANES <= to; c += LANES) {                                                              \
-                V a = ld_##SUFFIX(out + c), b = ld_##SUFFIX(values + c);                                       \
-                st_##SUFFIX(out + c, VECTOR);                                                                  \
+                V a = ld_##S(out + c), b = ld_##S(values + c);                                                 \
+                st_##S(out + c, VECTOR);                                                                       \
             }                                                                                                  \
             for (; c < to; c++) {                                                                              \
                 T a = out[c], b = values[c];                                                                   \
@@ -76,25 +86,5 @@ VEC_FN gm_v1 ld_u8(const uint8_t *p) { return *(const gm_v1_at *)p; }
 VEC_FN void st_u8(uint8_t *p, gm_v1 v) { *(gm_v1_at *)p = v; }
 VEC_FN gm_v2 ld_u16(const uint16_t *p) { return *(const gm_v2_at *)p; }
 VEC_FN void st_u16(uint16_t *p, gm_v2 v) { *(gm_v2_at *)p = v; }
-
-#define GM_BITS(KIND, VALUE)                                                                                   \
-    GM_SCATTER(gm_##KIND##_1, uint8_t, gm_v1, VB, u8, VALUE, VALUE)                                            \
-    GM_SCATTER(gm_##KIND##_2, uint16_t, gm_v2, VB / 2, u16, VALUE, VALUE)                                      \
-    GM_SCATTER(gm_##KIND##_4, uint32_t, vu32, LF, u32, VALUE, VALUE)                                           \
-    GM_SCATTER(gm_##KIND##_8, uint64_t, vu64, LD, u64, VALUE, VALUE)
-GM_BITS(set, b)
-GM_BITS(and, a & b)
-GM_BITS(or, a | b)
-GM_BITS(xor, a ^ b)
-
-#define GM_NUMBERS(S, T, V, LANES, MIN, MAX)                                                                   \
-    GM_SCATTER(gm_add_##S, T, V, LANES, S, a + b, a + b)                                                       \
-    GM_SCATTER(gm_min_##S, T, V, LANES, S, min_##S(a, b), MIN)                                                 \
-    GM_SCATTER(gm_max_##S, T, V, LANES, S, max_##S(a, b), MAX)
-GM_NUMBERS(f32, float, vf32, LF, min1_f32(a, b), max1_f32(a, b))
-GM_NUMBERS(f64, double, vf64, LD, min1_f64(a, b), max1_f64(a, b))
-GM_NUMBERS(i32, int32_t, vi32, LF, a < b ? a : b, a > b ? a : b)
-GM_NUMBERS(u32, uint32_t, vu32, LF, a < b ? a : b, a > b ? a : b)
-GM_NUMBERS(i64, int64_t, vi64, LD, a < b ? a : b, a > b ? a : b)
 
 #endif

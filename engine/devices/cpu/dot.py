@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from engine.devices.cache import NATIVE
+from engine.core.dtype import DType, float32, float64
 from engine.devices.cpu.layout import Task, collapse
 from engine.devices.cpu.native import Native
 from engine.devices.cpu.step import Call, KernelStep, Prepared
@@ -21,11 +21,18 @@ def prepare(native: Native, task: Task) -> Prepared:
     words = [*task.shape[-2:], a.shape[-1], *a.strides[-2:], *b.strides[-2:], len(batch)]
     for values in (batch, a_batch, b_batch):
         words += [*values, *(0,) * (MAX_BATCH - len(values))]
-    name = f"gm_dot_{task.dtype.suffix}"
-    call = Call(native.symbol(_unit(), name), words, native.chunks(_unit(), f"{name}_chunks", words))
+    unit = _unit(task.dtype)
+    call = Call(native.symbol(unit, "kernel"), words, native.chunks(unit, "chunks", words))
     return KernelStep(native, call, [task.dtype.size] * 2, task.result)
 
 
 @cache
-def _unit() -> str:
-    return (NATIVE / "gemm.c").read_text()
+def _unit(dtype: DType) -> str:
+    """The kernel of one dtype: all of them would take a second to build."""
+    count = "gm_dot_chunk_count" if dtype in (float32, float64) else "gm_row_chunk_count"
+    return (
+        '#include "gemm.h"\n'
+        "void kernel(void **bufs, const int64_t *dims, int64_t chunk) "
+        f"{{ gm_chunk_{dtype.suffix}(bufs, dims, chunk); }}\n"
+        f"int64_t chunks(const int64_t *dims) {{ return {count}((const gm_dot *)dims); }}\n"
+    )

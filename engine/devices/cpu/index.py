@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from math import prod
 
-from engine.core.dtype import int32, int64, uint32
+from engine.core.dtype import DType, int32, int64, uint32
 from engine.devices.array import Array, Storage, contiguous_strides, ffi
 from engine.devices.cpu.layout import Operand, Strides, Task, collapse, layout_words
 from engine.devices.cpu.movement import CHUNK, copy_call
@@ -19,7 +20,7 @@ _UNIT = native_unit("index.h")
 _MOVEMENT = native_unit("movement.h")
 _MAX_TILES = 16  # each scatter chunk walks all positions, so more would read more than they write
 _INT64 = ffi.typeof("int64_t *")
-_BITWISE = ("set", "and", "or", "xor")
+_BITWISE = {"set": "b", "and": "a & b", "or": "a | b", "xor": "a ^ b"}
 
 
 class Offsets:
@@ -104,7 +105,7 @@ def prepare_scatter(native: Native, task: Task) -> Prepared:
     copy = Launch(native, copy_call(native, x, result.strides), 2)
     length = prod(x.shape[len(indices) :])
     tiles = scatter_tiles(offsets.positions, prod(x.shape[: len(indices)]), length)
-    kernel = native.symbol(_UNIT, f"gm_{kind}_{dtype.size if kind in _BITWISE else dtype.suffix}")
+    kernel = native.symbol(_scatter_unit(kind, dtype), "scatter")
     launch = Launch(native, Call(kernel, [offsets.positions, length, *tiles[:3]], tiles[3]), 3)
     nbytes = result.size * dtype.size
 
@@ -116,6 +117,19 @@ def prepare_scatter(native: Native, task: Task) -> Prepared:
         return Array(storage, 0, *result)
 
     return scatter
+
+
+@cache
+def _scatter_unit(kind: str, dtype: DType) -> str:
+    if kind in _BITWISE:
+        lane, vector, scalar = f"u{8 * dtype.size}", _BITWISE[kind], _BITWISE[kind]
+    elif kind == "add":
+        lane, vector, scalar = dtype.suffix, "a + b", "a + b"
+    else:
+        lane, vector = dtype.suffix, f"{kind}_{dtype.suffix}(a, b)"
+        better = "<" if kind == "min" else ">"
+        scalar = f"{kind}1_{dtype.suffix}(a, b)" if dtype.is_float else f"a {better} b ? a : b"
+    return f'#include "index.h"\nGM_SCATTER(GM_AS_{lane}, {vector}, {scalar})\n'
 
 
 def scatter_tiles(positions: int, rows: int, length: int) -> tuple[int, int, int, int]:
