@@ -60,28 +60,28 @@ VEC_FN vf32 k_poly_tanh_f32(vf32 x) {
     return p;
 }
 
-/* erf(s) = s + s p(s^2), |s| <= 0.95; weighted error 2^-30.0 */
+/* erf(s) = s + s p(s^2), |s| <= 1.0; weighted error 2^-29.4 */
 VEC_FN vf32 k_poly_erf_small_f32(vf32 x) {
-    vf32 p = set1_f32(0x1.4fa938p-14f);
-    p = fma_f32(p, x, set1_f32(-0x1.a61812p-11f));
-    p = fma_f32(p, x, set1_f32(0x1.544b08p-8f));
-    p = fma_f32(p, x, set1_f32(-0x1.b80124p-6f));
-    p = fma_f32(p, x, set1_f32(0x1.ce2d64p-4f));
-    p = fma_f32(p, x, set1_f32(-0x1.81274p-2f));
+    vf32 p = set1_f32(0x1.4771fcp-14f);
+    p = fma_f32(p, x, set1_f32(-0x1.a3515ep-11f));
+    p = fma_f32(p, x, set1_f32(0x1.53f224p-8f));
+    p = fma_f32(p, x, set1_f32(-0x1.b7f71ap-6f));
+    p = fma_f32(p, x, set1_f32(0x1.ce2ce6p-4f));
+    p = fma_f32(p, x, set1_f32(-0x1.81273ep-2f));
     p = fma_f32(p, x, set1_f32(0x1.06eba8p-3f));
     return p;
 }
 
-/* 1 - erf(s) = e^p(s - 2.4), 0.95 <= s <= 4.0; weighted error 2^-32.7 */
+/* 1 - erf(s) = e^p(s - 1), 1 <= s <= 4.0; weighted error 2^-26.9 */
 VEC_FN vf32 k_poly_erf_tail_f32(vf32 x) {
-    vf32 p = set1_f32(-0x1.909a54p-16f);
-    p = fma_f32(p, x, set1_f32(0x1.11466ap-14f));
-    p = fma_f32(p, x, set1_f32(-0x1.049e3ep-11f));
-    p = fma_f32(p, x, set1_f32(0x1.36795ap-9f));
-    p = fma_f32(p, x, set1_f32(-0x1.81c4ap-7f));
-    p = fma_f32(p, x, set1_f32(-0x1.e1893p-1f));
-    p = fma_f32(p, x, set1_f32(-0x1.4a82d4p+2f));
-    p = fma_f32(p, x, set1_f32(-0x1.d1fb7ep+2f));
+    vf32 p = set1_f32(0x1.37dac8p-13f);
+    p = fma_f32(p, x, set1_f32(-0x1.14cd98p-11f));
+    p = fma_f32(p, x, set1_f32(-0x1.205838p-11f));
+    p = fma_f32(p, x, set1_f32(0x1.2115e6p-7f));
+    p = fma_f32(p, x, set1_f32(-0x1.5070dcp-5f));
+    p = fma_f32(p, x, set1_f32(-0x1.afb754p-1f));
+    p = fma_f32(p, x, set1_f32(-0x1.51c982p+1f));
+    p = fma_f32(p, x, set1_f32(-0x1.d97fcp+0f));
     return p;
 }
 
@@ -194,26 +194,26 @@ VEC_FN vf64 k_poly_erf_small_f64(vf64 x) {
     return p;
 }
 
-/* 1 - erf(s) = e^p(s - 3.0), 1.0 <= s <= 6.0; weighted error 2^-57.0 */
+/* 1 - erf(s) = e^p(s - 1), 1 <= s <= 6.0; weighted error 2^-57.0 */
 VEC_FN vf64 k_poly_erf_tail_f64(vf64 x) {
-    vf64 p = set1_f64(-0x1.56f9096dd33dbp-38);
-    p = fma_f64(p, x, set1_f64(-0x1.965540465fa45p-35));
-    p = fma_f64(p, x, set1_f64(-0x1.4506d689e551dp-33));
-    p = fma_f64(p, x, set1_f64(-0x1.0d6d8d3ff108ep-32));
-    p = fma_f64(p, x, set1_f64(0x1.d8387051edf1ap-32));
-    p = fma_f64(p, x, set1_f64(0x1.318521bdafcd9p-31));
-    p = fma_f64(p, x, set1_f64(0x1.0e0c260749b86p-29));
-    p = fma_f64(p, x, set1_f64(0x1.7f90ae16ba895p-27));
-    p = fma_f64(p, x, set1_f64(-0x1.2909fb95c283p-23));
-    p = fma_f64(p, x, set1_f64(0x1.1e94f4552d73cp-20));
-    p = fma_f64(p, x, set1_f64(-0x1.dd8111c32c1b5p-18));
-    p = fma_f64(p, x, set1_f64(0x1.6967959ea6c12p-15));
-    p = fma_f64(p, x, set1_f64(-0x1.01a05727c3006p-12));
-    p = fma_f64(p, x, set1_f64(0x1.62c320229d1aep-10));
-    p = fma_f64(p, x, set1_f64(-0x1.e5bee936e9f72p-8));
-    p = fma_f64(p, x, set1_f64(-0x1.ea2f93366e571p-1));
-    p = fma_f64(p, x, set1_f64(-0x1.9370b35013b28p+2));
-    p = fma_f64(p, x, set1_f64(-0x1.570d36cb51c12p+3));
+    vf64 p = set1_f64(-0x1.5c2a13cf915f3p-38);
+    p = fma_f64(p, x, set1_f64(0x1.0a660fa343294p-33));
+    p = fma_f64(p, x, set1_f64(-0x1.6f87ecd5a68d7p-30));
+    p = fma_f64(p, x, set1_f64(0x1.2854fec3c7265p-27));
+    p = fma_f64(p, x, set1_f64(-0x1.225e93a3f706cp-25));
+    p = fma_f64(p, x, set1_f64(0x1.fc01df581c39bp-25));
+    p = fma_f64(p, x, set1_f64(0x1.b309b64051fap-23));
+    p = fma_f64(p, x, set1_f64(-0x1.1db59dd8f59f8p-19));
+    p = fma_f64(p, x, set1_f64(0x1.4466b83cb30c1p-17));
+    p = fma_f64(p, x, set1_f64(-0x1.c846fb1585fadp-16));
+    p = fma_f64(p, x, set1_f64(0x1.b92727ca39006p-16));
+    p = fma_f64(p, x, set1_f64(0x1.f1b0a22589d49p-13));
+    p = fma_f64(p, x, set1_f64(-0x1.033f5b9fc5f4cp-9));
+    p = fma_f64(p, x, set1_f64(0x1.48c9d39257917p-7));
+    p = fma_f64(p, x, set1_f64(-0x1.5477f09a4045p-5));
+    p = fma_f64(p, x, set1_f64(-0x1.afabc11a2a71ap-1));
+    p = fma_f64(p, x, set1_f64(-0x1.51c9b0006c22ap+1));
+    p = fma_f64(p, x, set1_f64(-0x1.d97fbf27aa2a1p+0));
     return p;
 }
 

@@ -179,12 +179,12 @@ def _erf_small(lane: str, count: int, high: str) -> Fit:
     )  # fmt: skip
 
 
-def _erf_tail(lane: str, count: int, low: str, middle: str, high: str) -> Fit:
-    shift = Decimal(middle)
+def _erf_tail(lane: str, count: int, high: str) -> Fit:
+    """Expanded about 1, where the function built on it needs most digits."""
     return Fit(
-        "erf_tail", lane, count, Decimal(low) - shift, Decimal(high) - shift,
-        lambda t: precise.log(precise.erfc(t + shift)), lambda t: precise.erfc(t + shift),
-        f"1 - erf(s) = e^p(s - {middle}), {low} <= s <= {high}",
+        "erf_tail", lane, count, Decimal(0), Decimal(high) - 1,
+        lambda t: precise.log(precise.erfc(t + 1)), lambda t: precise.erfc(t + 1),
+        f"1 - erf(s) = e^p(s - 1), 1 <= s <= {high}",
     )  # fmt: skip
 
 
@@ -230,8 +230,8 @@ FITS = (
     _exp("exp", "f32", 5),
     _log_f32(),
     _odd("tanh", "f32", 5, "0.55", precise.tanh),
-    _erf_small("f32", 7, "0.95"),
-    _erf_tail("f32", 8, "0.95", "2.4", "4.0"),
+    _erf_small("f32", 7, "1.0"),
+    _erf_tail("f32", 8, "4.0"),
     _odd("sin", "f32", 3, QUARTER_PI, precise.sin),
     _cos("f32", 3, QUARTER_PI),
     _exp("exp", "f64", 10),
@@ -241,7 +241,7 @@ FITS = (
     _log_ratio("log_pow", 7, 2, LOG_S),
     _odd("tanh", "f64", 11, "0.55", precise.tanh),
     _erf_small("f64", 12, "1.0"),
-    _erf_tail("f64", 18, "1.0", "3.0", "6.0"),
+    _erf_tail("f64", 18, "6.0"),
     _odd("sin", "f64", 6, QUARTER_PI, precise.sin),
     _cos("f64", 6, QUARTER_PI),
     _odd("atan", "f64", 11, "0.41422", precise.atan),
