@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from engine import nn as nn
     from engine import optim as optim
-    from engine.autodiff.check import grad_check as grad_check
     from engine.core.dtype import bfloat16 as bfloat16
     from engine.core.dtype import bool_ as bool_
     from engine.core.dtype import float32 as float32
@@ -39,9 +38,10 @@ if TYPE_CHECKING:
     from engine.tensor import where as where
     from engine.tensor import zeros as zeros
     from engine.tensor import zeros_like as zeros_like
+    from engine.tensor.check import grad_check as grad_check
 
 _MODULES = {
-    "engine.autodiff.check": ("grad_check",),
+    "engine.tensor.check": ("grad_check",),
     "engine.core.dtype": ("bfloat16", "bool_", "float32", "float64", "int32", "int64", "uint32"),
     "engine.random": ("Generator", "manual_seed", "rand", "randn"),
     "engine.tensor": (

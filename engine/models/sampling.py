@@ -30,7 +30,7 @@ class Choice:
     """How the next token is chosen from the model's probabilities.
 
     ``temperature`` divides the logits; 0 takes the most likely token. ``top_k`` keeps that many of the most
-    likely tokens (None: all), ``top_p`` the fewest whose probabilities reach that sum. Of equally likely tokens
+    likely tokens (None: all), ``top_p`` the fewest whose probabilities reach that sum. Of equally likely ones
     the one with the lower id comes first.
     """
 
