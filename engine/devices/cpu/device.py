@@ -9,7 +9,7 @@ from engine.core.dtype import DType, bfloat16, float32
 from engine.core.opdef import OPS
 from engine.devices.array import Array, contiguous_strides
 from engine.devices.cache import KernelCache
-from engine.devices.cpu import dot, elementwise, index, movement, reduction
+from engine.devices.cpu import dot, elementwise, index, movement, random, reduction
 from engine.devices.cpu.layout import Operand, Shape, Task
 from engine.devices.cpu.native import Native
 from engine.devices.cpu.step import EmptyStep, KernelStep, Prepared, Step, ViewStep
@@ -164,4 +164,5 @@ _KERNELS: dict[str, Callable[[Native, Task], Prepared]] = {
     "reduce": reduction.prepare_reduce,
     "argreduce": reduction.prepare_argreduce,
     "scan": reduction.prepare_scan,
+    "random_bits": random.prepare_random_bits,
 }

@@ -59,9 +59,11 @@ class KernelStep:
     def __call__(self, inputs: Sequence[Array]) -> Array:
         storage = Storage(self._nbytes)
         sizes = self._sizes
-        if len(sizes) == 2:  # the common case, without a comprehension's cost
+        if len(sizes) == 2:  # the common cases, without a comprehension's cost
             a, b = inputs
             sources = [a.storage.address + a.offset * sizes[0], b.storage.address + b.offset * sizes[1]]
+        elif len(sizes) == 1:
+            sources = [inputs[0].storage.address + inputs[0].offset * sizes[0]]
         else:
             sources = [x.storage.address + x.offset * size for x, size in zip(inputs, sizes, strict=True)]
         self._start(self._pack(*self._head, storage.address, *sources))
