@@ -237,6 +237,18 @@ def test_dot(dtype: DType, batch: list[int], product: tuple[int, int, int], seed
     assert_same(*both("dot", (), [filled(rng, (*batch, m, k), dtype), filled(rng, (*batch, k, n), dtype)]))
 
 
+@given(shape=shapes, seed=seeds)
+@quick
+def test_random_bits(shape: tuple[int, ...], seed: int) -> None:
+    rng = random.Random(seed)
+    key = Array.from_list([rng.getrandbits(32), rng.getrandbits(32)], (2,), uint32)
+    ordinal = Array.from_list([rng.getrandbits(32)], (), uint32)
+    turned = view("slice", ((1,), (2,), (-1,)), key)
+    assert turned is not None
+    for stored in (key, turned):
+        assert_same(*both("random_bits", (shape,), [stored, ordinal]))
+
+
 def indices(
     rng: random.Random, count: int, shape: tuple[int, ...], sizes: Sequence[int], mode: str
 ) -> list[Array]:
