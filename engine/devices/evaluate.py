@@ -16,8 +16,7 @@ def evaluate(nodes: Sequence[Node], device: Device) -> list[Array]:
     """The arrays of ``nodes``, which are memoised in their ``value``.
 
     Values that are already memoised are used. What is computed on the way is dropped after its last reader,
-    so it is memoised for ``nodes`` alone. Raises DeviceError for a leaf without a value, and for symbolic
-    shapes.
+    so it is memoised for ``nodes`` alone. Raises DeviceError for a leaf without a value.
     """
     order = post_order([node for node in nodes if node.value is None], stop=_is_known)
     readers: dict[Node, int] = dict.fromkeys(nodes, 1)  # one more reader, so that results stay

@@ -106,7 +106,7 @@ def test_samples(op: str, dtype: DType) -> None:
 @pytest.mark.parametrize("dtype", [float32, float64, bfloat16], ids=str)
 @pytest.mark.parametrize("op", [op for op in ELEMENTWISE if float32 in OPS[op].dtypes])
 @draw(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_any_floats(op: str, dtype: DType, data) -> None:
     count = OPS[op].arity
     samples = data.draw(st.lists(st.tuples(*[numbers] * count), min_size=1, max_size=12))
@@ -122,7 +122,7 @@ def test_any_floats(op: str, dtype: DType, data) -> None:
 @pytest.mark.parametrize("dtype", [d for d in ALL if d.is_int], ids=str)
 @pytest.mark.parametrize("op", [op for op in ELEMENTWISE if op not in ("shl", "shr")])
 @draw(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_any_integers(op: str, dtype: DType, data) -> None:
     if dtype not in OPS[op].dtypes:
         assert op in ("div", *TRANSCENDENTAL, "sqrt", "floor", "rint")
@@ -155,7 +155,7 @@ def test_samples_of_structured_primitives(op: str, name, case: Case) -> None:
 
 
 @draw(shapes, st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_reductions_over_any_axes(shape, data) -> None:
     axes = tuple(sorted(data.draw(st.sets(st.integers(0, len(shape) - 1)) if shape else st.just(set()))))
     kind = data.draw(st.sampled_from(["sum", "prod", "max", "min"]))
@@ -167,7 +167,7 @@ def test_reductions_over_any_axes(shape, data) -> None:
 
 
 @draw(shapes.filter(bool), st.sampled_from(["sum", "prod", "max"]), st.booleans(), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_scans_along_any_axis(shape, kind, reverse, data) -> None:
     axis = data.draw(st.integers(0, len(shape) - 1))
     x = fill(shape, 4)
@@ -176,14 +176,14 @@ def test_scans_along_any_axis(shape, kind, reverse, data) -> None:
 
 
 @draw(st.lists(st.integers(0, 4), max_size=2), *[st.integers(0, 5)] * 3)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_products_of_any_shape(batch, m, k, n) -> None:
     a, b = fill((*batch, m, k), 1), fill((*batch, k, n), 2)
     np.testing.assert_allclose(value(build.dot(given(a), given(b))), a @ b, rtol=1e-13, atol=1e-13)
 
 
 @draw(shapes, st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_chains_of_movement(shape, data) -> None:
     x = fill(shape, 5)
     node = given(x)
@@ -227,7 +227,7 @@ def windows(size: int):
 
 
 @draw(st.sampled_from(["clamp", "wrap", "zero", "mirror"]), shapes, st.integers(1, 2), st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_gather_and_scatter_in_every_mode(mode, source, count, data) -> None:
     x = fill(data.draw(st.sampled_from([(4,), (3, 2), (1, 5, 2)])), 6)
     count = min(count, x.ndim)

@@ -14,8 +14,10 @@ from engine.autodiff.check import check_gradients
 from engine.autodiff.differentiate import differentiate
 from engine.autodiff.merge import merge
 from engine.core import build as b
-from engine.core.dtype import float32, float64, int64
+from engine.core.dim import symbol
+from engine.core.dtype import bool_, float32, float64, int64
 from engine.core.node import Node
+from engine.core.opdef import make
 from engine.core.walk import post_order
 from engine.devices.evaluate import evaluate
 from engine.errors import DeviceError, DTypeError, GradientError, ShapeError
@@ -268,3 +270,52 @@ def test_the_check_sees_errors_that_would_cancel_in_a_plain_sum() -> None:
 def test_the_order_of_the_check_is_one_or_two() -> None:
     with pytest.raises(ValueError, match="order 3 must be 1 or 2"):
         check_gradients(record_with(b.exp), [x64(1).value], REFERENCE, order=3)
+
+
+# ---- symbolic sizes
+
+
+R, C = symbol("R"), symbol("C")
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "attrs"),
+    [
+        ("mul", [(R, C), (R, C)], ()),
+        ("select", [(R,), (R,), (R,)], ()),
+        ("reshape", [(R, 6)], ((R * 2, 3),)),
+        ("transpose", [(R, C, 4)], ((2, 0, 1),)),
+        ("broadcast", [(1, C)], ((R, 2, C),)),
+        ("slice", [(R, 7)], ((0, 6), (R, 3), (1, -2))),
+        ("slice", [(R * 2,)], ((0,), (R,), (2,))),
+        ("pad", [(R, 2), ()], ((1, 0), (0, C))),
+        ("concat", [(R, 2), (R, C)], (1,)),
+        ("reduce", [(R, 2, C)], ("sum", (0, 2))),
+        ("reduce", [(R, 2, C)], ("prod", (1,))),
+        ("reduce", [(R, 2, C)], ("max", (1,))),
+        ("scan", [(R, C)], ("sum", 1, False)),
+        ("scan", [(R, C)], ("max", 0, True)),
+        ("scan", [(R, 5)], ("prod", 1, True)),
+        ("dot", [(2, R, 3), (2, 3, C)], ()),
+        ("gather", [(R, 4), (C, 7)], ("clamp",)),
+        ("scatter", [(R, 4), (C,), (C, 4)], ("set", "zero")),
+        ("scatter", [(R, 4), (C,), (C, 4)], ("max", "zero")),
+    ],
+    ids=str,
+)
+def test_gradients_are_recorded_for_symbolic_sizes(op, shapes, attrs) -> None:
+    integer = {"gather": 1, "scatter": 1}.get(op)
+    inputs = [b.input(shape, int64 if i == integer else float32) for i, shape in enumerate(shapes)]
+    if op == "select":
+        inputs[0] = b.input((R,), bool_)
+    wrt = [x for x in inputs if x.dtype is float32]
+    output = make(op, tuple(inputs), *attrs)
+    gradients = differentiate([b.mul(output, output)], wrt)
+    assert [g.shape for g in gradients] == [x.shape for x in wrt]
+    assert [g.shape for g in differentiate(gradients, wrt)] == [x.shape for x in wrt]
+
+
+def test_a_running_product_of_symbolic_length_is_refused() -> None:
+    x = b.input((R,), float32)
+    with pytest.raises(GradientError, match="axis 0 has length R"):
+        differentiate([b.scan(x, "prod", 0)], [x])
