@@ -34,6 +34,12 @@ export interface Token {
   logprob: number | null;
 }
 
+/** A part of the work that takes a while; `seconds` is null until it has ended. */
+export interface Stage {
+  name: string;
+  seconds: number | null;
+}
+
 export interface NonFinite {
   name: string;
   step: number;
@@ -63,7 +69,7 @@ export class History {
   readonly resumes: number[] = [];
   /** Completions of a sample job, by their index. */
   readonly completions: Token[][] = [];
-  readonly stages: { name: string; time: string }[] = [];
+  readonly stages: Stage[] = [];
   progress: { step: number; steps: number; etaS: number | null; time: string } | null = null;
   #attempt = 0;
 
@@ -124,7 +130,11 @@ export class History {
       this.checkpoints.push({ step: number(event.data["step"]) ?? 0, time: event.time, best });
     },
     stage: (event) => {
-      this.stages.push({ name: text(event.data["name"]), time: event.time });
+      const name = text(event.data["name"]);
+      const seconds = number(event.data["seconds"]);
+      const last = this.stages.length - 1;
+      if (this.stages[last]?.name === name && this.stages[last]?.seconds === null) this.stages[last] = { name, seconds };
+      else this.stages.push({ name, seconds });
     },
     token: (event) => {
       for (const token of list(event.data["tokens"] ?? [event.data])) {

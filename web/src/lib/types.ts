@@ -1,7 +1,6 @@
 /** The shapes of the HTTP API that the dashboard reads. */
 
 export type JobState = "queued" | "running" | "cancelling" | "paused" | "succeeded" | "failed" | "cancelled";
-export type JobKind = "train" | "sample" | "price" | "compile";
 
 export const STATES: readonly JobState[] = [
   "queued",
@@ -12,7 +11,7 @@ export const STATES: readonly JobState[] = [
   "failed",
   "cancelled",
 ];
-export const KINDS: readonly JobKind[] = ["train", "sample", "price", "compile"];
+export const KINDS = ["train", "sample"] as const;
 export const TERMINAL: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled"]);
 
 export interface Attempt {

@@ -1,6 +1,6 @@
 import { api, Problem } from "../lib/api";
 import { follow, type Connection } from "../lib/follow";
-import { History, type Checkpoint, type LogLine, type SampleGroup, type Token, type Transition } from "../lib/history";
+import { History, type Checkpoint, type LogLine, type SampleGroup, type Stage, type Token, type Transition } from "../lib/history";
 import type { Job, JobEvent } from "../lib/types";
 import { TERMINAL } from "../lib/types";
 
@@ -21,6 +21,7 @@ export class LiveJob {
   log = $state.raw<LogLine[]>([]);
   transitions = $state.raw<Transition[]>([]);
   checkpoints = $state.raw<Checkpoint[]>([]);
+  stages = $state.raw<Stage[]>([]);
   completions = $state.raw<Token[][]>([]);
   /** When the last event arrived, in milliseconds by this machine's clock. */
   heardAt = $state(Date.now());
@@ -134,6 +135,7 @@ export class LiveJob {
     if (this.transitions.length !== history.transitions.length) this.transitions = history.transitions.slice();
     if (this.checkpoints.length !== history.checkpoints.length) this.checkpoints = history.checkpoints.slice();
     if (history.completions.length) this.completions = history.completions.map((tokens) => tokens.slice());
+    if (history.stages.length) this.stages = history.stages.slice();
     this.version += 1;
   }
 
