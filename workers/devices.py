@@ -23,7 +23,10 @@ class Row:
 
 def rows() -> list[Row]:
     """One row a device; the first that is available is the one used."""
-    return [cpu_row(), Row("reference", True, ReferenceDevice().exact, "pure Python; for tiny models and checks")]
+    return [
+        cpu_row(),
+        Row("reference", True, ReferenceDevice().exact, "pure Python; for tiny models and checks"),
+    ]
 
 
 def cpu_row() -> Row:

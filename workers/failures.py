@@ -3,6 +3,7 @@
     JobError
     ├── NonFiniteLossError     non-finite-loss    the loss became NaN or infinite
     ├── InvalidDatasetError    invalid-dataset    the corpus can't be used
+    ├── InvalidPromptError     invalid-prompt     the prompt has characters that the model doesn't know
     └── UnknownModelError      unknown-model      the model to sample from isn't there
 
 Besides these: ``out-of-memory``, ``timeout``, ``stalled``, ``worker-lost`` (the lease ran out),
@@ -30,6 +31,12 @@ class InvalidDatasetError(JobError):
     """The corpus is missing, too short, or not text."""
 
     code = "invalid-dataset"
+
+
+class InvalidPromptError(JobError):
+    """The prompt has characters that the model doesn't know."""
+
+    code = "invalid-prompt"
 
 
 class UnknownModelError(JobError):

@@ -55,13 +55,13 @@ class Picture:
 
     def _take_metric(self, data: dict[str, Any]) -> None:
         steps = data["steps"]
-        while self.losses and self.losses[-1][0] >= steps[0]:  # a new attempt goes over lost steps again
-            self.losses.pop()
         for name, column in data["values"].items():
             present = [(step, value) for step, value in zip(steps, column, strict=True) if value is not None]
             if present:
                 self.values[name] = present[-1][1]
-            if name == "loss":
+            if name == "loss" and present:
+                while self.losses and self.losses[-1][0] >= present[0][0]:  # lost steps come once more
+                    self.losses.pop()
                 self.losses += present
         for name in data.get("nonfinite", ()):
             self.nonfinite = self.nonfinite or f"{name} is not finite from about step {steps[0]}"

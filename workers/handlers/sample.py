@@ -10,6 +10,7 @@ from service.blobs import BlobMissingError, BlobStore
 from workers.attempt import Attempt
 from workers.failures import UnknownModelError
 from workers.handlers import Outcome
+from workers.handlers.prompts import readable_prompt
 
 MODELS_KEPT = 4
 GENERATION_OPTIONS = ("max_tokens", "temperature", "top_k", "top_p", "stop", "window")
@@ -42,11 +43,12 @@ def run(attempt: Attempt, store: BlobStore) -> Outcome:
     spec = attempt.job.spec
     with attempt.patience():
         model, tokenizer = WARM_MODELS.open(store, spec["weights"])
+    prompt = readable_prompt(spec["prompt"], tokenizer)
     options = {name: spec[name] for name in GENERATION_OPTIONS}
     choices = []
     for index in range(spec["n"]):
-        tokens = []
-        for token in generate(model, tokenizer, spec["prompt"], seed=spec["seed"] + index, **options):
+        tokens: list[dict[str, Any]] = []
+        for token in generate(model, tokenizer, prompt, seed=spec["seed"] + index, **options):
             attempt.check()
             said = {"text": token.text, "id": token.id, "logprob": token.logprob}
             attempt.generated(index, said)

@@ -16,6 +16,7 @@ from service.jobs.calls import Model
 from workers.attempt import Attempt
 from workers.failures import InvalidDatasetError, NonFiniteLossError
 from workers.handlers import Outcome
+from workers.handlers.prompts import readable_prompt
 from workers.stop import Stop
 
 RATE_EVERY_S = 1.0
@@ -76,6 +77,8 @@ class TrainingRun:
             text = read_corpus(self._spec["corpus"], store)
         with attempt.stage("model"):
             self._training = self._open(text)
+        characters = self._training.tokenizer
+        self._prompts = {prompt: readable_prompt(prompt, characters) for prompt in self._spec["prompts"]}
         self._saved_step = -1
         self._saved_at = time.monotonic()
         self._val_loss: tuple[int, float] = (-1, math.nan)
@@ -95,7 +98,7 @@ class TrainingRun:
         training, plan, attempt = self._training, self._plan, self._attempt
         first = training.step
         if first == 0:
-            self._look(0)
+            self._report(0, {})
         rate_from, rate_at = first, time.monotonic()
         while training.step < plan.steps:
             attempt.check()
@@ -105,29 +108,27 @@ class TrainingRun:
             if now - rate_at >= RATE_EVERY_S or step == plan.steps:
                 numbers["tokens_per_s"] = (step - rate_from) * self._tokens_a_step / (now - rate_at)
                 rate_from, rate_at = step, now
-            attempt.metric(step, **numbers)
             attempt.progress(step, plan.steps)
-            self._loss = numbers["loss"]
-            if not math.isfinite(self._loss):
-                raise NonFiniteLossError(
-                    f"The loss is {self._loss} at step {step}; lower lr or set clip_norm."
-                )
-            self._look(step)
+            self._report(step, numbers)
             if now - self._saved_at >= plan.checkpoint_every_s:
                 self.save()
 
-    def _look(self, step: int) -> None:
-        """Evaluates and samples where that is due; weights that were sampled from are kept."""
+    def _report(self, step: int, numbers: dict[str, float]) -> None:
+        """Says a step's numbers, evaluates and samples where that is due; weights sampled from are kept."""
         plan, attempt = self._plan, self._attempt
+        self._loss = numbers.get("loss", math.nan)
+        if step > 0 and not math.isfinite(self._loss):
+            attempt.metric(step, **numbers)
+            raise NonFiniteLossError(f"The loss is {self._loss} at step {step}; lower lr or set clip_norm.")
         if plan.is_due(step, plan.eval_every):
             with attempt.patience():
-                loss = self._training.evaluate()
-            self._val_loss = (step, loss)
-            attempt.metric(step, val_loss=loss)
+                numbers["val_loss"] = self._training.evaluate()
+            self._val_loss = (step, numbers["val_loss"])
+        attempt.metric(step, **numbers)
         if plan.is_due(step, plan.sample_every):
-            for prompt in self._spec["prompts"]:
+            for prompt, readable in self._prompts.items():
                 with attempt.patience():
-                    text = self._training.sample(prompt, self._spec["sample_tokens"])
+                    text = self._training.sample(readable, self._spec["sample_tokens"])
                 attempt.emit("sample", {"step": step, "prompt": prompt, "text": text})
             self.save(sampled=True)
 
@@ -176,7 +177,8 @@ class TrainingRun:
             "job": job.id,
             "step": self._training.step,
             "weights": self._weights,
-            "config": self._spec["model"],
+            "owner": job.owner,
+            "config": {**self._spec["model"], "vocab_size": self._training.tokenizer.vocab_size},
             "created": int(time.time()),
         }
         return Outcome({**result, "model": model_id}, Model(model_id, record, alias))
