@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from api_rig import Api
 from cluster import Cluster
 
 from service.embedded import EmbeddedServer
@@ -23,3 +24,10 @@ def cluster(embedded_server: EmbeddedServer, tmp_path: Path) -> Iterator[Cluster
     """Short leases, no workers yet; every process it starts is gone at the end."""
     with Cluster(embedded_server.url, tmp_path / "data") as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """A real API on a free port, shared by the tests of a module."""
+    with Api(tmp_path_factory.mktemp("api")) as running:
+        yield running
