@@ -76,7 +76,13 @@ class Api:
     def __enter__(self) -> Api:
         self._embedded.start()
         self.settings = Settings(
-            **{"redis_url": self._embedded.url, "data_dir": self.data, "port": 0, "sweep_s": 0.2, **self._given}
+            **{
+                "redis_url": self._embedded.url,
+                "data_dir": self.data,
+                "port": 0,
+                "sweep_s": 0.2,
+                **self._given,
+            }
         )
         self.running = RunningServer(self.settings).__enter__()
         self.redis = connect(self._embedded.url)

@@ -166,7 +166,9 @@ def test_only_ended_jobs_are_deleted(api: Api) -> None:
     assert api.redis.keys(f"{key('job', job)}*") == []
 
 
-@pytest.mark.parametrize("method, path", [("GET", ""), ("POST", "/cancel"), ("GET", "/events"), ("DELETE", "")])
+@pytest.mark.parametrize(
+    "method, path", [("GET", ""), ("POST", "/cancel"), ("GET", "/events"), ("DELETE", "")]
+)
 @pytest.mark.parametrize("job", ["job_00000000000000000000000000", "nonsense", "job_%2e%2e"])
 def test_an_unknown_job_is_404(api: Api, method: str, path: str, job: str) -> None:
     answer = api.http.request(method, f"/v1/jobs/{job}{path}")

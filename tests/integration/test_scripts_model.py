@@ -1,6 +1,6 @@
 """The Lua scripts against a model: random interleavings of several workers, re-sent calls and lost leases.
 
-Calls run with the server's own clock. A lease "is over" when the test moves its end into the past, as time would.
+Calls run with the server's own clock. A lease is over when the test moves its end into the past, as time would.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from hypothesis.stateful import (
     initialize,
     invariant,
     multiple,
+    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -32,15 +33,22 @@ from service.jobs.records import STATES, flat, job_record, key
 
 LANE = "cpu-batch"
 LEASE_MS = 3_600_000  # never over by itself
-MOST_QUEUED = 4
+MOST_QUEUED = 2
+MOST_OPEN = 4  # jobs that have not ended, so that each gets far
 
+STALE = st.sampled_from([False, False, True])
+NUMBER = st.integers(0, 9)
 WORKERS = st.sampled_from(["w1", "w2", "w3"])
 OWNERS = st.sampled_from(["ann", "bob"])
 EVENTS: st.SearchStrategy[list[Event]] = st.lists(
     st.one_of(
         st.tuples(st.just("log"), st.fixed_dictionaries({"message": st.text(max_size=4)})),
-        st.tuples(st.just("metric"), st.fixed_dictionaries({"steps": st.lists(st.integers(0, 9), max_size=2)})),
-        st.tuples(st.just("progress"), st.fixed_dictionaries({"step": st.integers(0, 9), "steps": st.just(9)})),
+        st.tuples(
+            st.just("metric"), st.fixed_dictionaries({"steps": st.lists(st.integers(0, 9), max_size=2)})
+        ),
+        st.tuples(
+            st.just("progress"), st.fixed_dictionaries({"step": st.integers(0, 9), "steps": st.just(9)})
+        ),
     ),
     max_size=3,
 )
@@ -55,7 +63,6 @@ class Scripts(RuleBasedStateMachine):
 
     redis: Redis  # set by the test
     jobs: Bundle[ModelJob] = Bundle("jobs")
-    attempts: Bundle[tuple[ModelJob, int]] = Bundle("attempts")
 
     @initialize()
     def start(self) -> None:
@@ -70,6 +77,7 @@ class Scripts(RuleBasedStateMachine):
 
     # Jobs ------------------------------------------------------------------------------------------------
 
+    @precondition(lambda self: sum(job.state not in TERMINAL for job in self.model.jobs.values()) < MOST_OPEN)
     @rule(
         target=jobs,
         owner=OWNERS,
@@ -81,7 +89,9 @@ class Scripts(RuleBasedStateMachine):
     def accept(self, owner: str, priority: int, max_attempts: int, idempotency: str, body: str) -> Any:
         new = ModelJob(new_id("job"), owner, priority, 0, max_attempts)
         call = calls.accept(
-            calls.NewJob(new.id, "train", LANE, {}, owner=owner, priority=priority, max_attempts=max_attempts),
+            calls.NewJob(
+                new.id, "train", LANE, {}, owner=owner, priority=priority, max_attempts=max_attempts
+            ),
             idempotency=idempotency,
             body_sha=body,
             most_queued=MOST_QUEUED,
@@ -94,44 +104,46 @@ class Scripts(RuleBasedStateMachine):
         assert answer.place == [job.id for job in self.model.queued()].index(new.id) + 1
         return new
 
-    @rule(job=jobs)
-    def accept_again(self, job: ModelJob) -> None:
-        answer = self.run(self.accepted[job.id])
-        assert (answer.outcome, answer.job) == ("accepted", job.id)
-
-    @rule(job=jobs)
-    def cancel(self, job: ModelJob) -> None:
-        before = job.state
-        answer = self.run(calls.cancel(job.id))
-        assert answer == calls.Changed(self.model.cancel(job), job.state != before)
-
-    @rule(job=jobs)
-    def pause(self, job: ModelJob) -> None:
-        answer = self.run(calls.pause(job.id))
-        assert (answer.state, answer.done) == (self.model.pause(job), job.state in ("paused", "running"))
-
-    @rule(job=jobs)
-    def resume(self, job: ModelJob) -> None:
-        answer = self.run(calls.resume(job.id))
-        assert (answer.state, answer.done) == (self.model.resume(job), job.state in ("queued", "running"))
+    @rule(
+        job=jobs, what=st.sampled_from(["cancel", "pause", "resume", "cancel", "pause", "resume", "accept"])
+    )
+    def ask(self, job: ModelJob, what: str) -> None:
+        if what == "accept":  # sent again
+            answer = self.run(self.accepted[job.id])
+            assert (answer.outcome, answer.job) == ("accepted", job.id)
+        elif what == "cancel":
+            before = job.state
+            assert self.run(calls.cancel(job.id)) == calls.Changed(
+                self.model.cancel(job), job.state != before
+            )
+        else:
+            answer = self.run({"pause": calls.pause, "resume": calls.resume}[what](job.id))
+            state = {"pause": self.model.pause, "resume": self.model.resume}[what](job)
+            allowed = {"pause": ("paused", "running"), "resume": ("queued", "running")}[what]
+            assert (answer.state, answer.done) == (state, state in allowed)
 
     # Attempts --------------------------------------------------------------------------------------------
 
-    @rule(target=attempts, worker=WORKERS)
-    def claim(self, worker: str) -> Any:
+    def pick(self, stale: bool, number: int) -> tuple[ModelJob, int] | None:
+        """One of the attempts that hold their job, or of those that don't."""
+        all_ = [(job, each.token) for job in self.model.jobs.values() for each in job.attempts]
+        wanted = [(job, token) for job, token in all_ if job.is_current(token) != stale] or all_
+        return wanted[number % len(wanted)] if wanted else None
+
+    @rule(worker=WORKERS)
+    def claim(self, worker: str) -> None:
         self.counter += 1
         nonce = f"n{self.counter}"
         claim = self.run(calls.claim(LANE, worker, nonce, LEASE_MS))
         job = self.model.claim(worker)
         if job is None:
             assert claim is None
-            return multiple()
+            return
         assert claim is not None
         assert (claim.job.id, claim.token, claim.job.worker) == (job.id, job.token, worker)
         newest = max(job.checkpoints, default=None)
         assert (claim.checkpoint and claim.checkpoint["step"]) == newest
         self.nonces[worker] = nonce, (job.id, job.token)
-        return job, job.token
 
     @rule(worker=WORKERS)
     def claim_again(self, worker: str) -> None:
@@ -140,9 +152,11 @@ class Scripts(RuleBasedStateMachine):
             claim = self.run(calls.claim(LANE, worker, nonce, LEASE_MS))
             assert (claim.job.id, claim.token) == expected
 
-    @rule(attempt=attempts, events=EVENTS, again=st.integers(0, 2), lost=st.booleans())
-    def append(self, attempt: tuple[ModelJob, int], events: list[Event], again: int, lost: bool) -> None:
+    @rule(stale=STALE, number=NUMBER, events=EVENTS, again=st.integers(0, 2), lost=st.booleans())
+    def append(self, stale: bool, number: int, events: list[Event], again: int, lost: bool) -> None:
         """Sends up to ``again`` events a second time, or leaves one out that never came."""
+        if (attempt := self.pick(stale, number)) is None:
+            return
         job, token = attempt
         said = job.attempts[token - 1].said
         first = len(said) + 1 if lost else max(0, len(said) - again)
@@ -152,31 +166,43 @@ class Scripts(RuleBasedStateMachine):
         if answer.verb not in ("fenced", "gap"):
             assert (answer.appended, answer.seq) == (len(said), len(job.events))
 
-    @rule(attempt=attempts, step=st.integers(1, 5))
-    def checkpoint(self, attempt: tuple[ModelJob, int], step: int) -> None:
-        job, token = attempt
-        verb = self.run(calls.checkpoint(job.id, token, manifest(step)))
-        assert verb == self.model.checkpoint(job, token, step)
+    @rule(stale=STALE, number=NUMBER, step=st.integers(1, 5))
+    def checkpoint(self, stale: bool, number: int, step: int) -> None:
+        if (attempt := self.pick(stale, number)) is not None:
+            job, token = attempt
+            verb = self.run(calls.checkpoint(job.id, token, manifest(step)))
+            assert verb == self.model.checkpoint(job, token, step)
 
-    @rule(attempt=attempts, reason=st.sampled_from(["shutdown", "pause", "crash"]))
-    def release(self, attempt: tuple[ModelJob, int], reason: str) -> None:
-        job, token = attempt
-        answer = self.run(calls.release(job.id, token, reason, "crash", "It broke."))
-        assert answer.outcome == self.model.release(job, token, reason)
+    @rule(stale=STALE, number=NUMBER, reason=st.sampled_from(["shutdown", "pause", "crash", "crash"]))
+    def release(self, stale: bool, number: int, reason: str) -> None:
+        if (attempt := self.pick(stale, number)) is not None:
+            job, token = attempt
+            answer = self.run(calls.release(job.id, token, reason, "crash", "It broke."))
+            assert answer.outcome == self.model.release(job, token, reason)
 
     @rule(
-        attempt=attempts,
+        stale=STALE,
+        number=NUMBER,
         outcome=st.sampled_from(["succeeded", "failed", "cancelled"]),
         events=EVENTS,
-        again=st.integers(0, 1),
+        again=st.integers(-1, 1),
     )
-    def finish(self, attempt: tuple[ModelJob, int], outcome: str, events: list[Event], again: int) -> None:
+    def finish(self, stale: bool, number: int, outcome: str, events: list[Event], again: int) -> None:
+        if (attempt := self.pick(stale, number)) is None:
+            return
         job, token = attempt
         said = job.attempts[token - 1].said
         first = max(0, len(said) - again)
         sent = [*said[first:], *events]
         call = calls.finish(
-            job.id, token, outcome, result={"x": 1}, code="some-code", message="Why.", first=first, events=sent
+            job.id,
+            token,
+            outcome,
+            result={"x": 1},
+            code="some-code",
+            message="Why.",
+            first=first,
+            events=sent,
         )
         assert self.run(call) == self.model.finish(job, token, outcome, first, sent)
 
@@ -192,9 +218,11 @@ class Scripts(RuleBasedStateMachine):
 
     # Time ------------------------------------------------------------------------------------------------
 
-    @rule(job=jobs)
-    def lease_runs_out(self, job: ModelJob) -> None:
-        if job.state in HELD:
+    @rule(number=NUMBER)
+    def lease_runs_out(self, number: int) -> None:
+        attempt = self.pick(False, number)
+        if attempt is not None and attempt[0].state in HELD:
+            job, _ = attempt
             self.redis.zadd(key("leases"), {job.id: 1})
             self.model.expired.add(job.id)
 
@@ -255,28 +283,19 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
         yield connection
 
 
-def test_scripts_do_what_the_model_says(redis: Redis) -> None:
+def check(redis: Redis, examples: int, steps: int) -> None:
     Scripts.redis = redis
-    run_state_machine_as_test(
-        Scripts,
-        settings=settings(
-            max_examples=60,
-            stateful_step_count=40,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-        ),
+    checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    chosen = settings(
+        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=checks
     )
+    run_state_machine_as_test(Scripts, settings=chosen)
+
+
+def test_scripts_do_what_the_model_says(redis: Redis) -> None:
+    check(redis, examples=100, steps=50)
 
 
 @pytest.mark.slow
 def test_scripts_do_what_the_model_says_at_length(redis: Redis) -> None:
-    Scripts.redis = redis
-    run_state_machine_as_test(
-        Scripts,
-        settings=settings(
-            max_examples=1500,
-            stateful_step_count=80,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-        ),
-    )
+    check(redis, examples=2000, steps=80)
