@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import inf
 from typing import Literal, Protocol
 
 from engine.core.dtype import bool_, float32, int64
 from engine.devices.array import Array
 from engine.devices.device import current_device
-from engine.devices.replay import Replay, write
+from engine.devices.replay import Replay
 from engine.models.build import LanguageModel
 from engine.nn.attention import KeysAndValues, Place, rotation
 from engine.nn.transformer import GPT
@@ -69,7 +70,7 @@ class GPTDecoder:
             for old in again:
                 self.feed(old)
         self._tokens.append(token)
-        return self._step.run(token, len(self._tokens) - 1)
+        return Tensor.of_array(self._step.run(token, len(self._tokens) - 1)).flatten()
 
 
 class _GPTStep:
@@ -77,51 +78,62 @@ class _GPTStep:
 
     def __init__(self, model: GPT) -> None:
         config = model.config
-        self._model = model
         self._room = config.seq_len
         self._size = config.embed_dim // config.num_heads
-        memory = (1, config.num_heads, self._room, self._size)
-        with no_grad():
-            vector = self._embed(0, 0)
-            place = self._place(0)
-            memories = [
-                KeysAndValues(Tensor.zeros(memory), Tensor.zeros(memory)) for _ in range(config.num_layers)
-            ]
-        inputs = [vector, place.slot, place.bias, *(place.turn or ())]
-        for layer in memories:
-            inputs += [layer.keys, layer.values]
-        for cell in inputs:
-            cell._node = None  # a leaf of its own, also where it is a constant
-        leaves = [cell.node for cell in inputs]
+        self._vocab = config.vocab_size
+        self._vectors = _rows(model.embedding.weight)
+        self._positions = None if model.positions is None else _rows(model.positions)
+        shape = (1, config.num_heads, self._size, self._room)
+        vectors = [Tensor.zeros(1, 1, config.embed_dim) for _ in (0, *(self._positions or [])[:1])]
+        place = Place(
+            Tensor([i == 0 for i in range(self._room)], bool_),
+            Tensor([0.0] + [-inf] * (self._room - 1), float32),
+            rotation(0, 1, self._size, float32) if self._positions is None else None,
+        )
+        memories = [KeysAndValues(Tensor.zeros(shape), Tensor.zeros(shape)) for _ in range(config.num_layers)]
+        given = [*vectors, place.slot, place.bias, *(place.turn or ())]
+        old = [x.node for layer in memories for x in (layer.keys, layer.values)]
+        leaves = [x.node for x in given]
         with record_all():
-            logits = model.step(vector, memories, place)
-        outputs = [logits.node, *[x.node for layer in memories for x in (layer.keys, layer.values)]]
-        self._replay = Replay(outputs, leaves, current_device())
-        self._memory_at = len(inputs) - 2 * config.num_layers
+            logits = model.step(vectors[0] if len(vectors) == 1 else vectors[0] + vectors[1], memories, place)
+        new = [x.node for layer in memories for x in (layer.keys, layer.values)]
+        feedback = list(zip(new, old, strict=True))
+        self._replay = Replay([logits.node], [*leaves, *old], current_device(), feedback)
 
-    def run(self, token: int, position: int) -> Tensor:
-        """Logits (vocab_size,) with ``token`` at ``position``, which replaces the one ``room`` before it."""
-        replay = self._replay
-        with no_grad():
-            place = self._place(position)
-            given = [self._embed(token, position), place.slot, place.bias, *(place.turn or ())]
-        for target, source in zip(replay.inputs, given, strict=False):
-            write(target, source._value)
-        replay.run()
-        for target, output in zip(replay.inputs[self._memory_at :], replay.outputs[1:], strict=True):
-            write(target, output)
-        logits = replay.outputs[0]
-        return Tensor.of_array(Array.from_bytes(logits.tobytes(), (logits.shape[-1],), logits.dtype))
+    def run(self, token: int, position: int) -> Array:
+        """Logits (1, 1, vocab_size) with ``token`` at ``position``, in place of that ``room`` before it."""
+        if not 0 <= token < self._vocab:
+            raise IndexError(f"token {token} is outside the vocabulary of {self._vocab}")
+        vectors = [self._vectors[token]]
+        if self._positions is not None:
+            vectors.append(self._positions[position])
+            turn = []
+        else:
+            turn = [x.tobytes() for x in rotation(position, 1, self._size, float32)]
+        self._replay.run(
+            *vectors, _slot(position % self._room, self._room), _bias(position + 1, self._room), *turn
+        )
+        logits: Array = self._replay.outputs[0]
+        return logits
 
-    def _embed(self, token: int, position: int) -> Tensor:
-        return self._model.embed(Tensor([[token]], int64), position)
 
-    def _place(self, position: int) -> Place:
-        seen = min(position + 1, self._room)
-        slot = [[i == position % self._room] for i in range(self._room)]
-        bias = [0.0] * seen + [-inf] * (self._room - seen)
-        turn = rotation(position, 1, self._size, float32) if self._model.positions is None else None
-        return Place(Tensor(slot, bool_), Tensor(bias, float32), turn)
+def _rows(table: Tensor) -> list[bytes]:
+    """The elements of each row of a table."""
+    raw = table.tobytes()
+    size = len(raw) // table.shape[0]
+    return [raw[i : i + size] for i in range(0, len(raw), size)]
+
+
+@lru_cache(maxsize=8192)
+def _slot(place: int, room: int) -> bytes:
+    """bool (room,): true at ``place``."""
+    return bytes([i == place for i in range(room)])
+
+
+@lru_cache(maxsize=8192)
+def _bias(seen: int, room: int) -> bytes:
+    """float32 (room,): 0 for the first ``seen``, -inf for the rest."""
+    return Tensor([0.0 if i < seen else -inf for i in range(room)], float32).tobytes()
 
 
 def decoder_of(model: LanguageModel, window: Window) -> Decoder:

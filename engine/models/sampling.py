@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
 
 from engine.data.tokenizer import CharTokenizer
+from engine.devices.device import current_device
+from engine.devices.replay import Replay
 from engine.models.build import LanguageModel
 from engine.models.build import load_model as load_model
 from engine.models.decoding import Decoder, Window, decoder_of, read
 from engine.random import Generator
-from engine.tensor import Tensor, no_grad
+from engine.tensor import Tensor
+from engine.tensor.cell import record_all
 
 _DRAWN_AT_ONCE = 64
+_COLDEST = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +34,9 @@ class Token:
 class Choice:
     """How the next token is chosen from the model's probabilities.
 
-    ``temperature`` divides the logits; 0 takes the most likely token. ``top_k`` keeps that many of the most
-    likely tokens (None: all), ``top_p`` the fewest whose probabilities reach that sum. Of equally likely ones
-    the one with the lower id comes first.
+    ``temperature`` divides the logits; below 0.001 the most likely token is taken. ``top_k`` keeps that many
+    of the most likely tokens (None: all), ``top_p`` the fewest whose probabilities reach that sum. Of equally
+    likely ones the one with the lower id comes first.
     """
 
     temperature: float = 1.0
@@ -46,28 +51,47 @@ class Choice:
         if not 0.0 < self.top_p <= 1.0:
             raise ValueError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
 
-    def pick(self, logits: Tensor, uniform: float) -> tuple[int, float]:
-        """A token and its log-probability, for ``uniform`` in [0, 1)."""
-        with no_grad():
-            logprobs = logits.log_softmax()
-            if self.temperature == 0.0:
-                token = int(logprobs.argmax().item())
-                return token, logprobs.tolist()[token]
-            weights = (logprobs * (1.0 / self.temperature)).softmax().tolist()
-        token = self._draw(weights, uniform)
-        return token, logprobs.tolist()[token]
+    @property
+    def is_greedy(self) -> bool:
+        return self.temperature < _COLDEST
 
-    def _draw(self, weights: Sequence[float], uniform: float) -> int:
+    def draw(self, weights: Sequence[float], uniform: float) -> int:
+        """The token at ``uniform`` in [0, 1) of the weights that are kept. ValueError where they are NaN."""
         order: Sequence[int] = range(len(weights))
         if self.top_k is not None or self.top_p < 1.0:
-            order = sorted(order, key=lambda token: -weights[token])[: self.top_k]
-        sums = list(accumulate(weights[token] for token in order))
+            order = sorted(order, key=weights.__getitem__, reverse=True)[: self.top_k]
+            weights = [weights[token] for token in order]
+        sums = list(accumulate(weights))
+        if not sums[-1] > 0.0:
+            raise ValueError(
+                "the model gives no probabilities (NaN): its weights are damaged or have diverged"
+            )
         if self.top_p < 1.0:
-            bound = self.top_p * sums[-1]
-            kept = next((i for i, total in enumerate(sums) if total >= bound), len(sums) - 1) + 1
-            order, sums = order[:kept], sums[:kept]
-        target = uniform * sums[-1]
-        return next(token for token, total in zip(order, sums, strict=True) if total > target)
+            sums = sums[: bisect_left(sums, self.top_p * sums[-1]) + 1]
+        return order[bisect_right(sums, uniform * sums[-1])]
+
+
+class _Chooser:
+    """A choice made again and again: log-probabilities and weights are one recorded computation."""
+
+    def __init__(self, choice: Choice, vocab_size: int) -> None:
+        self._choice = choice
+        scale = 1.0 if choice.is_greedy else 1.0 / choice.temperature
+        logits = Tensor.zeros(vocab_size)
+        leaf = logits.node
+        with record_all():
+            logprobs = logits.log_softmax()
+            weights = (logprobs * scale).softmax()
+        self._replay = Replay([logprobs.node, weights.node], [leaf], current_device())
+
+    def pick(self, logits: Tensor, uniform: float) -> tuple[int, float]:
+        """A token and its log-probability, for ``uniform`` in [0, 1)."""
+        self._replay.run(logits.tobytes())
+        logprobs, weights = (output.tolist() for output in self._replay.outputs)
+        token = (
+            logprobs.index(max(logprobs)) if self._choice.is_greedy else self._choice.draw(weights, uniform)
+        )
+        return token, logprobs[token]
 
 
 def generate(
@@ -98,17 +122,17 @@ def generate(
     model.eval()
     decoder = decoder_of(model, window)
     logits = read(decoder, tokenizer.encode(start)[-model.config.seq_len :])
-    tokens = _tokens(decoder, logits, tokenizer, choice, Generator(seed))
+    tokens = _tokens(decoder, logits, tokenizer, _Chooser(choice, tokenizer.vocab_size), Generator(seed))
     return _until(islice(tokens, max_tokens), [text for text in stops if text])
 
 
 def _tokens(
-    decoder: Decoder, logits: Tensor, tokenizer: CharTokenizer, choice: Choice, generator: Generator
+    decoder: Decoder, logits: Tensor, tokenizer: CharTokenizer, chooser: _Chooser, generator: Generator
 ) -> Iterator[Token]:
     """Tokens without end."""
     while True:
         for uniform in generator.uniform(_DRAWN_AT_ONCE).tolist():
-            token, logprob = choice.pick(logits, uniform)
+            token, logprob = chooser.pick(logits, uniform)
             yield Token(tokenizer.decode([token]), token, logprob)
             logits = decoder.feed(token)
 

@@ -40,7 +40,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 @dataclass(slots=True)
 class KeysAndValues:
-    """What one layer remembers of ``room`` positions: keys and values (batch, heads, room, size)."""
+    """What one layer remembers of ``room`` positions: keys and values (batch, heads, size, room)."""
 
     keys: Tensor
     values: Tensor
@@ -50,7 +50,7 @@ class KeysAndValues:
 class Place:
     """Where a single new position goes among ``room`` remembered ones.
 
-    ``slot`` is bool (room, 1), true at its row. ``bias`` is float32 (room,): 0 where something is remembered,
+    ``slot`` is bool (room,), true at its place. ``bias`` is float32 (room,): 0 where something is remembered,
     the new position included, else -inf. ``turn`` holds cos and sin (1, size / 2) of its rotation.
     """
 
@@ -108,10 +108,10 @@ class MultiHeadAttention(Module):
         queries, keys, values = self._project(x)
         if place.turn is not None:
             queries, keys = rotate(queries, *place.turn), rotate(keys, *place.turn)
-        memory.keys = where(place.slot, keys, memory.keys)
-        memory.values = where(place.slot, values, memory.values)
-        scores = (queries * (1.0 / sqrt(x.shape[-1] // self.num_heads))) @ memory.keys.T + place.bias
-        return self._mix(scores, memory.values)
+        memory.keys = where(place.slot, keys.T, memory.keys)
+        memory.values = where(place.slot, values.T, memory.values)
+        scores = (queries * (1.0 / sqrt(x.shape[-1] // self.num_heads))) @ memory.keys + place.bias
+        return self._mix(scores, memory.values.T)
 
     def _project(self, x: Tensor) -> list[Tensor]:
         """Queries, keys and values (batch, heads, positions, size)."""

@@ -123,6 +123,14 @@ def wrap(value: Array, node: Node | None = None, requires_grad: bool = False) ->
     return cell
 
 
+def detach(x: Cell) -> Tensor:
+    """The value of x without its history."""
+    result = wrap(x._value)
+    if _recording.get() == "all":
+        result._node = Node("detach", (x.node,), (), x.shape, x.dtype, x._value)
+    return result
+
+
 _known: dict[tuple[Any, ...], tuple[Shape, DType]] = {}
 _KNOWN_LIMIT = 20_000
 

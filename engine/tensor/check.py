@@ -15,13 +15,21 @@ from engine.tensor.tensor import Tensor
 
 
 def grad_check(
-    function: Callable[..., Tensor], inputs: Sequence[Tensor], order: int = 1, tolerance: Tolerance = USUAL
+    function: Callable[..., Tensor],
+    inputs: Sequence[Tensor],
+    *,
+    eps: float = USUAL.eps,
+    rtol: float = USUAL.rtol,
+    atol: float = USUAL.atol,
+    order: int = 1,
 ) -> bool:
     """Compares gradients of ``function(*inputs)`` with difference quotients, in float64.
 
-    Float inputs are varied, whether or not they require a gradient; others are passed as they are. Inputs that
-    the function does not use have gradient 0. ``order`` 2 checks gradients of gradients too. Returns True, or
-    raises GradientError naming the input, its element, and both numbers.
+    Float inputs are varied, whether or not they require a gradient; others are passed as they are. Inputs
+    that the function does not use have gradient 0. A quotient steps ``eps`` times the element (at least
+    ``eps``) to both sides; numbers agree when they differ by at most ``atol`` + ``rtol`` times the larger.
+    ``order`` 2 checks gradients of gradients too. Returns True, or raises GradientError naming the input,
+    its element, and both numbers.
     """
     arrays = [(cast(x, float64) if x.dtype.is_float else x)._value for x in inputs]
 
@@ -30,4 +38,4 @@ def grad_check(
         with enable_grad():
             return [cell.node for cell in cells], function(*cells).node
 
-    return check_gradients(record, arrays, current_device(), tolerance, order)
+    return check_gradients(record, arrays, current_device(), Tolerance(eps, rtol, atol), order)

@@ -14,7 +14,7 @@ from engine.core.dtype import bfloat16, bool_, float32, int64
 from engine.core.shapes import text
 from engine.errors import ShapeError
 from engine.tensor import arithmetic as ops
-from engine.tensor.cell import apply, compare, elementwise
+from engine.tensor.cell import apply, compare, detach, elementwise
 from engine.tensor.movement import axis_of, flatten, reshape, unsqueeze
 from engine.tensor.promotion import cast, constant, spread
 from engine.tensor.reductions import reduce
@@ -35,11 +35,6 @@ def _in_float(function: Callable[Concatenate[Tensor, P], Tensor]) -> Callable[Co
 
     update_wrapper(wrapped, function)
     return wrapped
-
-
-def detach(x: Tensor) -> Tensor:
-    """The value without its history."""
-    return type(x).result.of_array(x._value)
 
 
 # ---- rows

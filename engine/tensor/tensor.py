@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core.dtype import DType, bfloat16, bool_, float32, int64
 from engine.devices.array import Array
 from engine.errors import DTypeError, GradientError
-from engine.tensor import arithmetic, functional, indexing, movement, reductions, text
+from engine.tensor import arithmetic, cell, functional, indexing, movement, reductions, text
 from engine.tensor import backward as gradients
 from engine.tensor.cell import Cell, is_recording, wrap
 from engine.tensor.host import array_of
@@ -68,7 +68,7 @@ class Tensor(Cell):
         self._grad = value
 
     backward = gradients.backward
-    detach = functional.detach
+    detach = cell.detach
 
     def requires_grad_(self, flag: bool = True) -> Tensor:
         """Sets ``requires_grad`` and returns this tensor."""
@@ -126,10 +126,10 @@ class Tensor(Cell):
         return result
 
     def __reduce__(self) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
-        return _unpickle, (type(self), self._value.tobytes(), self.shape, self.dtype, self._requires_grad)
+        return _unpickle, (type(self), self.tobytes(), self.shape, self.dtype, self._requires_grad)
 
     def __copy__(self) -> Tensor:
-        return _unpickle(type(self), self._value.tobytes(), self.shape, self.dtype, self._requires_grad)
+        return _unpickle(type(self), self.tobytes(), self.shape, self.dtype, self._requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         return self.__copy__()
@@ -163,7 +163,7 @@ class Tensor(Cell):
 
     def tobytes(self) -> bytes:
         """The elements in row-major order, little-endian."""
-        return self._value.tobytes()
+        return (self if self._value.is_contiguous else self.detach().flatten())._value.tobytes()
 
     @property
     def data(self) -> memoryview:
