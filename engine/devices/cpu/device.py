@@ -58,6 +58,12 @@ class CpuDevice:
         self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Array], shape: Shape, dtype: DType
     ) -> Array:
         """The value of one primitive. Raises BoundsError for a checked index out of range."""
+        return self._step(op, attrs, inputs, shape, dtype)(inputs)
+
+    def _step(
+        self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Array], shape: Shape, dtype: DType
+    ) -> Step:
+        """The step for operands of these layouts, prepared when it is first asked for."""
         parts: list[Any] = [op, attrs, shape, dtype]
         for x in inputs:
             parts += (x.shape, x.strides, x.dtype)
@@ -69,14 +75,13 @@ class CpuDevice:
             if len(self._steps) >= _KEPT_STEPS:
                 self._steps.clear()
             self._steps[key] = step
-        return step(inputs)
+        return step
 
     def bind(
         self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Array], shape: Shape, dtype: DType
     ) -> tuple[Array, Callable[[], None]]:
         """A lasting result array, and the call that computes it anew from what ``inputs`` then hold."""
-        operands = tuple(Operand(x.shape, x.strides, x.dtype) for x in inputs)
-        step = self._prepare(Task(op, attrs, operands, shape, dtype))
+        step = self._step(op, attrs, inputs, shape, dtype)
         if isinstance(step, KernelStep):
             return step.bind(inputs)
         result = step(inputs)
