@@ -19,6 +19,7 @@ from engine.errors import GradientError
 
 Record: TypeAlias = Callable[[Sequence[Array]], tuple[Sequence[Node], Node]]
 """From the values of the inputs to their leaf nodes and the node of the function's result."""
+_RecordMany: TypeAlias = Callable[[Sequence[Array]], tuple[Sequence[Node], list[Node]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,26 +55,31 @@ def check_gradients(
     """
     if order not in (1, 2):
         raise ValueError(f"order {order} must be 1 or 2")
-    _check("gradient", _weighted(record), inputs, device, tolerance)
+    _check("gradient", _single(record), inputs, device, tolerance)
     if order == 2:
-        _check("second gradient", _weighted_gradient(record), inputs, device, tolerance)
+        _check("second gradient", _gradients(record), inputs, device, tolerance)
     return True
 
 
-def _check(what: str, record: Record, inputs: Sequence[Array], device: Device, tolerance: Tolerance) -> None:
-    leaves, result = record(inputs)
+def _check(
+    what: str, record: _RecordMany, inputs: Sequence[Array], device: Device, tolerance: Tolerance
+) -> None:
+    leaves, outputs = record(inputs)
     checked = [i for i, x in enumerate(inputs) if x.dtype is float64]
-    gradients = evaluate(differentiate([result], [leaves[i] for i in checked]), device)
+    seeds = [_weights(output) for output in outputs]
+    gradients = evaluate(differentiate(outputs, [leaves[i] for i in checked], seeds), device)
+    weights = [weight for seed in seeds for weight in seed.value.flat()]
     for i, gradient in zip(checked, gradients, strict=True):
         values = inputs[i].flat()
         places = product(*map(range, inputs[i].shape))
         for k, (place, given) in enumerate(zip(places, gradient.flat(), strict=True)):
             step = tolerance.eps * max(1.0, abs(values[k]))
             upper, lower = (
-                _value(record, device, inputs, i, [*values[:k], values[k] + side, *values[k + 1 :]])
+                _values(record, device, inputs, i, [*values[:k], values[k] + side, *values[k + 1 :]])
                 for side in (step, -step)
             )
-            expected = (upper - lower) / (2 * step)
+            # element by element, so that large elements do not drown the change of small ones
+            expected = sum([w * (u - v) for w, u, v in zip(weights, upper, lower, strict=True)]) / (2 * step)
             if not tolerance.agree(given, expected):
                 raise GradientError(
                     f"{what} of input {i}, element {place}: {given!r}, but the difference quotient "
@@ -81,39 +87,36 @@ def _check(what: str, record: Record, inputs: Sequence[Array], device: Device, t
                 )
 
 
-def _value(
-    record: Record, device: Device, inputs: Sequence[Array], changed: int, values: Sequence[float]
-) -> float:
+def _values(
+    record: _RecordMany, device: Device, inputs: Sequence[Array], changed: int, values: Sequence[float]
+) -> list[float]:
+    """All elements of all outputs, with ``values`` for one of the inputs."""
     moved = list(inputs)
     moved[changed] = Array.from_list(values, inputs[changed].shape, float64)
-    _, result = record(moved)
-    value: float = evaluate([result], device)[0].flat()[0]
-    return value
+    _, outputs = record(moved)
+    return [element for array in evaluate(outputs, device) for element in array.flat()]
 
 
-def _weighted(record: Record) -> Record:
-    def recorded(inputs: Sequence[Array]) -> tuple[Sequence[Node], Node]:
-        leaves, result = record(inputs)
-        return leaves, _weighted_sum(result)
+def _single(record: Record) -> _RecordMany:
+    def recorded(inputs: Sequence[Array]) -> tuple[Sequence[Node], list[Node]]:
+        leaves, output = record(inputs)
+        return leaves, [output]
 
     return recorded
 
 
-def _weighted_gradient(record: Record) -> Record:
-    def recorded(inputs: Sequence[Array]) -> tuple[Sequence[Node], Node]:
-        leaves, result = record(inputs)
+def _gradients(record: Record) -> _RecordMany:
+    def recorded(inputs: Sequence[Array]) -> tuple[Sequence[Node], list[Node]]:
+        leaves, output = record(inputs)
         wrt = [leaf for leaf in leaves if leaf.dtype is float64]
-        total = b.constant(0, float64)
-        for gradient in differentiate([_weighted_sum(result)], wrt):
-            total = b.add(total, _weighted_sum(gradient))
-        return leaves, total
+        return leaves, differentiate([output], wrt, [_weights(output)])
 
     return recorded
 
 
-def _weighted_sum(x: Node) -> Node:
-    """Σ weight · x with weights between 0.5 and 1.5 that no symmetry of x shares."""
+def _weights(x: Node) -> Node:
+    """A constant of x's shape, between 0.5 and 1.5, that no symmetry of x shares."""
     shape = cast("tuple[int, ...]", x.shape)
     weights = b.input(shape, x.dtype)
     weights.value = Array.from_list([1 + cos(i + 1) / 2 for i in range(prod(shape))], shape, x.dtype)
-    return b.sum(b.mul(x, weights), tuple(range(len(shape))))
+    return weights

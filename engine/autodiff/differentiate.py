@@ -72,7 +72,12 @@ def _check_seed(output: Node, seed: Node) -> None:
 
 def _accumulate(cotangents: dict[Node, Node], node: Node, part: Node) -> None:
     total = cotangents.get(node)
-    cotangents[node] = part if total is None else b.add(total, part)
+    if total is None:
+        cotangents[node] = part
+    elif part.op == "neg":  # a + -b is a - b, bit for bit, in one pass less
+        cotangents[node] = b.sub(total, part.inputs[0])
+    else:
+        cotangents[node] = b.add(total, part)
 
 
 # ---- masks

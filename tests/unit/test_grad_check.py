@@ -1,0 +1,54 @@
+"""grad_check over Tensors: what it accepts, what it finds, and what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import Tensor, float64, grad_check, int64
+from engine.errors import GradientError
+
+
+def test_right_gradients_pass_to_second_order() -> None:
+    x, y = Tensor([[0.5, -1.2], [2.0, 0.3]]), Tensor([1.5, 0.7])
+    assert grad_check(lambda x, y: (x * y).tanh() @ x.exp(), [x, y], order=2)
+
+
+def test_float32_inputs_are_checked_in_float64() -> None:
+    seen = []
+
+    def function(x: Tensor) -> Tensor:
+        seen.append(x.dtype)
+        return x * x
+
+    assert grad_check(function, [Tensor([1e3, 1e-3])])
+    assert set(seen) == {float64}
+
+
+def test_unused_inputs_and_integers_are_allowed() -> None:
+    x, unused, index = Tensor([1.0, 2.0, 4.0]), Tensor([7.0]), Tensor([2, 0], dtype=int64)
+    assert grad_check(lambda x, unused, index: x[index] * 3.0, [x, unused, index], order=2)
+    assert grad_check(lambda x: Tensor([1.0, 2.0], dtype=float64), [x])
+
+
+def test_a_wrong_gradient_names_input_and_element() -> None:
+    x, y = Tensor([1.0, 2.0]), Tensor([3.0, 0.5])
+    with pytest.raises(GradientError, match=r"gradient of input 1, element \(0,\)"):
+        grad_check(lambda x, y: x * y * y.detach(), [x, y])
+
+
+def test_a_gradient_ten_times_too_small_fails_also_where_it_is_tiny() -> None:
+    def function(x: Tensor) -> Tensor:
+        scaled = x * 1e-4
+        return scaled * 0.1 + (scaled * 0.9).detach()
+
+    with pytest.raises(GradientError, match="difference quotient"):
+        grad_check(function, [Tensor([1.0])])
+
+
+def test_tolerances_are_the_callers() -> None:
+    def slightly_wrong(x: Tensor) -> Tensor:
+        return x * 1.001 - (x * 0.001).detach()
+
+    assert grad_check(slightly_wrong, [Tensor([1.0])], rtol=1e-2)
+    with pytest.raises(GradientError):
+        grad_check(slightly_wrong, [Tensor([1.0])], rtol=1e-4)
