@@ -73,8 +73,41 @@ enum { GM_ROWS = 8, GM_VECTORS = 3 };
 #endif
 enum { GM_THIN = 4, GM_WIDEST = 8 };
 
-/* Packed b of a block stays in the second-level cache: columns of a block times 4 bytes. */
-enum { GM_SLAB_BYTES = 1280 };
+/* Packed b of a block stays in the second-level cache: columns of a block times 4 bytes. A copied row of a is longer
+ * than a panel, so that rows do not lie pages apart. */
+enum { GM_SLAB_BYTES = 1024, GM_STRIP_ROW = GM_PANEL + 16 };
+
+/* Element i of a tile's column of a: three pointers and four strides reach all rows. */
+#define GM_A_0 a[0]
+#define GM_A_1 a[a_row]
+#define GM_A_2 a[a_row2]
+#define GM_A_3 a[a_row3]
+#define GM_A_4 a[a_row4]
+#define GM_A_5 a5[0]
+#define GM_A_6 a5[a_row]
+#define GM_A_7 a5[a_row2]
+#define GM_A_8 a5[a_row3]
+#define GM_A_9 a5[a_row4]
+#define GM_A_10 a10[0]
+#define GM_A_11 a10[a_row]
+#define GM_A_12 a10[a_row2]
+#define GM_A_13 a10[a_row3]
+
+/* GM_LIST: 0 … L-1. GM_TURN: the interleavings that transpose L vectors of L lanes, from names a… to e… */
+#define GM_LIST_2(F) F(0) F(1)
+#define GM_LIST_4(F) GM_LIST_2(F) F(2) F(3)
+#define GM_LIST_8(F) GM_LIST_4(F) F(4) F(5) F(6) F(7)
+#define GM_LIST_16(F) GM_LIST_8(F) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
+#define GM_ZIPS_2(F, s, t) F(s, t, 0, 1, 0, 1)
+#define GM_ZIPS_4(F, s, t) F(s, t, 0, 2, 0, 1) F(s, t, 1, 3, 2, 3)
+#define GM_ZIPS_8(F, s, t) F(s, t, 0, 4, 0, 1) F(s, t, 1, 5, 2, 3) F(s, t, 2, 6, 4, 5) F(s, t, 3, 7, 6, 7)
+#define GM_ZIPS_16(F, s, t)                                                                                    \
+    F(s, t, 0, 8, 0, 1) F(s, t, 1, 9, 2, 3) F(s, t, 2, 10, 4, 5) F(s, t, 3, 11, 6, 7)                          \
+    F(s, t, 4, 12, 8, 9) F(s, t, 5, 13, 10, 11) F(s, t, 6, 14, 12, 13) F(s, t, 7, 15, 14, 15)
+#define GM_TURN_2(F) GM_ZIPS_2(F, a, e)
+#define GM_TURN_4(F) GM_ZIPS_4(F, a, b) GM_ZIPS_4(F, b, e)
+#define GM_TURN_8(F) GM_ZIPS_8(F, a, b) GM_ZIPS_8(F, b, c) GM_ZIPS_8(F, c, e)
+#define GM_TURN_16(F) GM_ZIPS_16(F, a, b) GM_ZIPS_16(F, b, c) GM_ZIPS_16(F, c, d) GM_ZIPS_16(F, d, e)
 
 static inline int64_t gm_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t gm_max(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -89,14 +122,41 @@ static inline int64_t gm_tile_vectors(int64_t rows, int64_t columns, int64_t lan
 
 /* ---- how the work is cut: from sizes only ---- */
 
-enum { GM_CHUNK_WORK = 1 << 20, GM_MAX_CHUNKS = 32, GM_CHUNK_TILES = 6, GM_CHUNK_COLUMNS = 128 };
+enum { GM_PAGE = 4096, GM_CACHE = 1 << 20, GM_FEW_TILES = 12 };
+
+/* Whether tiles read b where it is. Its rows must be contiguous; packing pays where many rows use it again and it is
+ * too big for the second-level cache, or its rows are pages apart, so that they share few cache sets. */
+static inline int gm_b_in_place(const gm_dot *d, int64_t rows, int64_t size) {
+    if (d->b_col != 1 || rows <= 2 * GM_ROWS) return d->b_col == 1;
+    return d->b_row * size % GM_PAGE != 0 && (d->m <= GM_FEW_TILES * GM_ROWS || d->n * d->k * size <= GM_CACHE);
+}
+
+/* Whether rows of a are pages apart, and used by enough tiles to be copied. */
+static inline int gm_a_collides(const gm_dot *d, int64_t columns, int64_t size) {
+    return d->a_col == 1 && d->m > GM_THIN && columns > 64 && d->a_row != 0 && d->a_row * size % GM_PAGE == 0;
+}
+
+/* The product as it is computed: one with a single column is turned into one with a single row. */
+static inline const gm_dot *gm_oriented(const gm_dot *d, gm_dot *turned) {
+    if (d->n != 1 || d->m == 1) return d;
+    *turned = (gm_dot){1, d->m, d->k, d->b_col, d->b_row, d->a_col, d->a_row, d->batch_rank, {0}, {0}, {0}};
+    for (int64_t i = 0; i < d->batch_rank; i++) {
+        turned->batch[i] = d->batch[i];
+        turned->a_batch[i] = d->b_batch[i];
+        turned->b_batch[i] = d->a_batch[i];
+    }
+    return turned;
+}
+
+enum { GM_CHUNK_WORK = 1 << 20, GM_MANY_CHUNKS = 32, GM_CHUNK_COLUMNS = 256 };
+enum { GM_CHUNK_TILES = 3, GM_PACKING_TILES = 16 }; /* rows of a chunk at least, in tiles; more where each packs b */
 
 typedef struct {
     int64_t batches, row_chunks, column_chunks; /* products in all, and the cuts of each */
     int64_t per_chunk;                          /* whole products in a chunk, where none is cut */
 } gm_cut;
 
-static inline gm_cut gm_cut_of(const gm_dot *d) {
+static inline gm_cut gm_cut_of(const gm_dot *d, int64_t size) {
     gm_cut cut = {1, 1, 1, 1};
     for (int64_t i = 0; i < d->batch_rank; i++) cut.batches *= d->batch[i];
     int64_t work = d->m * d->n * gm_max(d->k, 1);
@@ -104,15 +164,17 @@ static inline gm_cut gm_cut_of(const gm_dot *d) {
         cut.per_chunk = GM_CHUNK_WORK / 2 / gm_max(work, 1);
         return cut;
     }
-    int64_t wanted = gm_min(gm_ceil_div(work, GM_CHUNK_WORK), GM_MAX_CHUNKS);
-    cut.row_chunks = gm_min(wanted, gm_ceil_div(d->m, GM_CHUNK_TILES * GM_ROWS));
+    int64_t wanted = gm_min(gm_ceil_div(work, GM_CHUNK_WORK), GM_MANY_CHUNKS);
+    int64_t tiles = gm_b_in_place(d, d->m, size) ? GM_CHUNK_TILES : GM_PACKING_TILES;
+    cut.row_chunks = gm_min(wanted, gm_ceil_div(d->m, tiles * GM_ROWS));
     cut.column_chunks = gm_min(gm_ceil_div(wanted, cut.row_chunks), gm_ceil_div(d->n, GM_CHUNK_COLUMNS));
     return cut;
 }
 
-/* Number of chunks of a product; 0 when it has no elements. */
-static inline int64_t gm_dot_chunk_count(const gm_dot *d) {
-    gm_cut cut = gm_cut_of(d);
+/* Number of chunks of a product of elements of `size` bytes; 0 when it has none. */
+static inline int64_t gm_dot_chunk_count(const gm_dot *d, int64_t size) {
+    gm_dot turned;
+    gm_cut cut = gm_cut_of(gm_oriented(d, &turned), size);
     if (cut.batches * d->m * d->n == 0) return 0;
     return gm_ceil_div(cut.batches, cut.per_chunk) * cut.row_chunks * cut.column_chunks;
 }
@@ -141,18 +203,21 @@ static inline int64_t gm_part(int64_t size, int64_t parts, int64_t grain, int64_
 #define GM_S f32
 #define GM_V vf32
 #define GM_L LF
+#define GM_LANES_OF VEC_LANES_F
 #include "gemm_tile.h"
 
 #define GM_T double
 #define GM_S f64
 #define GM_V vf64
 #define GM_L LD
+#define GM_LANES_OF VEC_LANES_D
 #include "gemm_tile.h"
 
 /* ---- bfloat16 and integers: correct, and as fast as plain loops are ---- */
 
 /* Rows of the output are the chunks. */
-static inline int64_t gm_row_chunk_count(const gm_dot *d) {
+static inline int64_t gm_row_chunk_count(const gm_dot *d, int64_t size) {
+    (void)size;
     int64_t rows = d->m;
     for (int64_t i = 0; i < d->batch_rank; i++) rows *= d->batch[i];
     return d->n == 0 ? 0 : rows;
