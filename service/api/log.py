@@ -33,13 +33,18 @@ class EventLog:
 
         Raises GapError when it was written and is nowhere any more.
         """
-        entries: Any = await self._redis.xrange(stream_key(job), min=f"{after + 1}-0", count=limit)
-        events = [from_entry(*entry) for entry in entries]
+        events = await self._read_stream(job, after, limit)
+        if not events and await self._last_seq(job) > after:  # written since, or trimmed
+            events = await self._read_stream(job, after, limit)
+        elif not events:
+            return []
         if events and events[0].seq == after + 1:
             return events
-        if not events and await self._last_seq(job) <= after:
-            return []
         return await self._read_segment(job, after, limit)
+
+    async def _read_stream(self, job: str, after: int, limit: int) -> list[LoggedEvent]:
+        entries: Any = await self._redis.xrange(stream_key(job), min=f"{after + 1}-0", count=limit)
+        return [from_entry(*entry) for entry in entries]
 
     async def _last_seq(self, job: str) -> int:
         return int(await self._redis.hget(key("job", job), "seq") or 0)
