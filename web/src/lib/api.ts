@@ -54,6 +54,11 @@ async function problemOf(response: Response): Promise<Problem> {
   return new Problem(response.status, requestId ? { request_id: requestId, ...document } : document);
 }
 
+/** A new idempotency key. (`crypto.randomUUID` is missing where the page came over plain HTTP.) */
+export function freshKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint32Array(4)), (word) => word.toString(36)).join("-");
+}
+
 async function json<T>(path: string, init?: RequestInit): Promise<T> {
   return (await (await request(path, init)).json()) as T;
 }
@@ -74,6 +79,7 @@ export const api = {
     json(`/v1/jobs?${query.toString()}`, signal ? { signal } : {}),
   job: (id: string): Promise<Job> => json(jobPath(id)),
   cancel: (id: string): Promise<Job> => json(`${jobPath(id)}/cancel`, posting()),
+  retry: (id: string): Promise<Job> => json(`${jobPath(id)}/retry`, posting(undefined, { "Idempotency-Key": freshKey() })),
   submit: (body: unknown, idempotencyKey: string): Promise<Job> =>
     json("/v1/jobs", posting(body, { "Idempotency-Key": idempotencyKey })),
   /** What the service makes of a request, without queueing anything. */

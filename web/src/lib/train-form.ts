@@ -132,6 +132,26 @@ export function requestBody(model: string, values: Values, corpus: Corpus, promp
   return { kind: "train", ...(values["name"] ? { name: values["name"] } : {}), spec };
 }
 
+/** What the form shows to make a job like the one that `spec` describes. */
+export function fromSpec(spec: Record<string, unknown>): {
+  model: string;
+  values: Values;
+  corpus: Corpus;
+  prompts: string;
+} {
+  const modelSpec = (spec["model"] ?? {}) as Record<string, unknown>;
+  const model = String(modelSpec["name"]);
+  const corpus = (spec["corpus"] ?? {}) as Corpus;
+  const values: Values = {};
+  for (const { path } of [...TRAINING_FIELDS, ...(MODEL_FIELDS[model] ?? [])]) {
+    const name = path.slice(path.lastIndexOf(".") + 1);
+    const value = path.startsWith("spec.model.") ? modelSpec[name] : spec[name];
+    if (value !== undefined && value !== null) values[path] = String(value as string | number);
+  }
+  const prompts = Array.isArray(spec["prompts"]) ? spec["prompts"].filter((line) => line !== "\n") : [];
+  return { model, values, corpus, prompts: prompts.join("\n") };
+}
+
 function fill(
   into: Record<string, unknown>,
   fields: readonly FieldDef[],

@@ -4,6 +4,8 @@ import { History, type Checkpoint, type LogLine, type SampleGroup, type Stage, t
 import type { Job, JobEvent } from "../lib/types";
 import { TERMINAL } from "../lib/types";
 
+/** The place in the queue is told by the record only, which is read again this often while the job waits. */
+const QUEUE_MS = 3000;
 /** A hidden page gives its connection back after this time; it catches up when it is shown again. */
 const HIDDEN_GRACE_MS = 30_000;
 
@@ -31,10 +33,14 @@ export class LiveJob {
   #frame = 0;
   #sampleCount = 0;
   #hiddenTimer: ReturnType<typeof setTimeout> | undefined;
+  #queueTimer: ReturnType<typeof setInterval>;
   #refreshing: Promise<void> | null = null;
 
   constructor(readonly id: string) {
     document.addEventListener("visibilitychange", this.#onVisibility);
+    this.#queueTimer = setInterval(() => {
+      if (this.job?.state === "queued" && !document.hidden) void this.#refresh();
+    }, QUEUE_MS);
     void this.#open();
   }
 
@@ -50,6 +56,7 @@ export class LiveJob {
     this.#abort.abort();
     cancelAnimationFrame(this.#frame);
     clearTimeout(this.#hiddenTimer);
+    clearInterval(this.#queueTimer);
     document.removeEventListener("visibilitychange", this.#onVisibility);
   }
 
