@@ -221,7 +221,9 @@ def test_metrics_are_columns_and_follow_the_job(api: Api, worker: FakeWorker) ->
 
 
 def test_points_of_a_lost_attempt_are_dropped_where_the_next_begins(api: Api, worker: FakeWorker) -> None:
-    worker.say(("metric", {"steps": [1, 2, 3], "values": {"loss": [3.0, 2.0, 9.0], "val_loss": [None, None, 9.0]}}))
+    worker.say(
+        ("metric", {"steps": [1, 2, 3], "values": {"loss": [3.0, 2.0, 9.0], "val_loss": [None, None, 9.0]}})
+    )
     calls.run(api.redis, calls.release(worker.job, worker.token, "crash"))
     worker.claim()
     worker.loss((2, 2.0), (3, 1.0))
@@ -232,7 +234,9 @@ def test_points_of_a_lost_attempt_are_dropped_where_the_next_begins(api: Api, wo
 
 def test_thinned_metrics_keep_the_extremes(api: Api, worker: FakeWorker) -> None:
     for start in range(0, 5000, 500):
-        worker.loss(*((i, -50.0 if i == 2345 else 70.0 if i == 4001 else 1.0) for i in range(start, start + 500)))
+        worker.loss(
+            *((i, -50.0 if i == 2345 else 70.0 if i == 4001 else 1.0) for i in range(start, start + 500))
+        )
     path = f"/v1/jobs/{worker.job}/metrics"
     thin = api.http.get(path, params={"points": 100}).json()["series"]["loss"]
     assert len(thin["steps"]) <= 100
