@@ -44,7 +44,7 @@ class Size:
 
 # Measured on two cores: about 90 seconds each.
 COMPILED = Size(
-    steps=1200,
+    steps=900,
     batch=32,
     model={
         "name": "gpt",
@@ -57,10 +57,10 @@ COMPILED = Size(
     training={"lr": 2e-3, "schedule": "cosine", "warmup_steps": 50, "clip_norm": 1.0},
 )
 PURE_PYTHON = Size(
-    steps=40,
-    batch=2,
+    steps=300,
+    batch=4,
     model={"name": "bigram", "seq_len": 8},
-    training={"lr": 0.5, "optimizer": "adam"},
+    training={"lr": 0.05, "optimizer": "adam"},
 )
 
 
@@ -81,9 +81,9 @@ def command(steps: int | None) -> int:
             click.echo(f"error: {job['id']} {job['state']}: {job['error']}", err=True)
             return BY_STATE[job["state"]]
         present(client, job)
-    click.echo(
-        f"\nIt is stopped now. To go on with what it learned:\n    GRADMILL_DATA_DIR={data} gradmill up"
-    )
+    program = os.path.relpath(sys.argv[0]) if Path(sys.argv[0]).name == "gradmill" else "gradmill"
+    click.echo("\nThe system is stopped. To go on with what it learned:")
+    click.echo(f"    GRADMILL_DATA_DIR={data} {program} up")
     return Exit.OK
 
 
@@ -123,19 +123,25 @@ def system_on(data: Path) -> Iterator[str]:
     """`gradmill up` on a free port as a process of its own; its address. It is stopped at the end."""
     environment = {**os.environ, "GRADMILL_DATA_DIR": str(data)}
     command_line = [sys.executable, "-m", "service.cli", "up", "--port", "0", "--json"]
-    with subprocess.Popen(
-        command_line,
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-        process_group=0,
-        preexec_fn=dying_with_parent(signal.SIGTERM),  # noqa: PLW1509  (this process has one thread)
-    ) as system:
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    log = data / "system.log"
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            command_line,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            process_group=0,
+            preexec_fn=dying_with_parent(signal.SIGTERM),  # noqa: PLW1509  (this process has one thread)
+        ) as system,
+    ):
         assert system.stdout is not None
         try:
             first_line = system.stdout.readline()
             if not first_line:
-                raise click.ClickException(f"the system on {data} did not start; its reason stands above")
+                raise click.ClickException(f"the system on {data} did not start:\n{log.read_text().strip()}")
             yield json.loads(first_line)["url"]
         finally:
             system.terminate()

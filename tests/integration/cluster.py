@@ -129,9 +129,9 @@ class Cluster:
     def start_toy(self, lane: str = BATCH) -> subprocess.Popen[bytes]:
         return self.start(str(TOY_LANE), lane)
 
-    def start_api(self) -> str:
+    def start_api(self, port: int = 0) -> str:
         """The API in front of this cluster; its address."""
-        command = [sys.executable, str(API_PROCESS)]
+        command = [sys.executable, str(API_PROCESS), str(port)]
         process = subprocess.Popen(command, env=self.environment, cwd=ROOT, stdout=subprocess.PIPE)
         self.processes.append(process)
         assert process.stdout is not None
