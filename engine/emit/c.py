@@ -64,7 +64,7 @@ def expression(op: str, operands: Sequence[DType], result: DType, names: Sequenc
 
 
 def elementwise_kernel(op: str, operands: Sequence[DType], result: DType) -> str:
-    """The kernel of ``op``: bufs are the result and the operands, dims are elements, chunk size, layout."""
+    """The kernel of ``op``: bufs {result, operands …}, dims {elements, chunk size, block size, layout}."""
     lanes, count = _lanes((*operands, result))
     out = lanes[result]
     value = expression(op, operands, result, [f"x{k}" for k in range(len(operands))])
@@ -73,11 +73,11 @@ def elementwise_kernel(op: str, operands: Sequence[DType], result: DType) -> str
         lines.append(f"    gm_{dtype.size} s{k}[GM_BLOCK] __attribute__((aligned(64)));")
     lines += [
         "    const int64_t first = chunk * dims[1], end = gm_end(dims[0], dims[1], chunk);",
-        "    for (int64_t i = first; i < end; i += GM_BLOCK) {",
-        "        const int64_t n = end - i < GM_BLOCK ? end - i : GM_BLOCK;",
+        "    for (int64_t i = first; i < end; i += dims[2]) {",
+        "        const int64_t n = end - i < dims[2] ? end - i : dims[2];",
     ]
     for k, dtype in enumerate(operands):
-        staged = f"gm_stage_{dtype.size}(bufs[{k + 1}], dims + 2, {k}, first, i, n, s{k})"
+        staged = f"gm_stage_{dtype.size}(bufs[{k + 1}], dims + 3, {k}, first, i, n, s{k})"
         lines.append(f"        const {lanes[dtype].scalar} *p{k} = (const void *){staged};")
     lines += [f"        {out.scalar} *o = ({out.scalar} *)bufs[0] + i;", "        int64_t j = 0;"]
     sources = [lanes[dtype] for dtype in operands]

@@ -8,7 +8,10 @@
 #include "vec.h"
 
 enum { GM_MAX_RANK = 8, GM_BLOCK = 1024 };
-enum { GM_DENSE = 0, GM_CONSTANT = 1, GM_STRIDED = 2 }; /* dense: element i of the result reads element i */
+enum { GM_LONG_ROW = 4096 }; /* bytes from which memcpy knows better */
+/* Dense: element i of the result reads element i. Repeated: every block reads what the first block reads, so it is
+ * staged once. The host sees to it that blocks are whole numbers of periods. */
+enum { GM_DENSE = 0, GM_REPEATED = 1, GM_STRIDED = 2 };
 
 typedef struct {
     int64_t index[GM_MAX_RANK];
@@ -39,20 +42,23 @@ VEC_FN void gm_advance(gm_place *at, int64_t rank, const int64_t *shape, const i
 }
 
 /* gm_row_B(d, ds, s, ss, n)   copies n elements of B bytes, from stride ss to stride ds
- * gm_stage_B(base, dims, operand, first, start, n, scratch)
+ * gm_stage_B(base, layout, operand, first, start, n, scratch)
  *     n elements of an operand from flat position `start`, next to each other: in place where they are so
- *     already, else copied to scratch. `first` is where this chunk began: constants are copied there only. */
-#define GM_ACCESS(B, T, V, LANES, SUFFIX)                                                                      \
-    static __attribute__((noinline, unused)) void gm_row_##B(T *d, int64_t ds, const T *s, int64_t ss,         \
-                                                             int64_t n) {                                      \
-        int64_t i = 0;                                                                                         \
-        if (ds == 1 && ss == 1 && n >= 16) {                                                                   \
-            __builtin_memcpy(d, s, (uint64_t)n * sizeof(T));                                                   \
-            return;                                                                                            \
+ *     already, else copied to scratch. `first` is where this chunk began: what is repeated is copied there only. */
+#define GM_ACCESS(B, T, V, LANES, AT)                                                                          \
+    VEC_FN void gm_row_##B(T *d, int64_t ds, const T *s, int64_t ss, int64_t n) {                              \
+        if (ds == 1 && ss == 1 && n * B >= GM_LONG_ROW) {                                                      \
+            __builtin_memcpy(d, s, (uint64_t)n * B);                                                           \
+        } else if (ds == 1 && ss == 1 && n >= LANES) {                                                         \
+            for (int64_t i = 0; i + LANES < n; i += LANES) *(AT *)(d + i) = *(const AT *)(s + i);              \
+            *(AT *)(d + n - LANES) = *(const AT *)(s + n - LANES);                                             \
+        } else if (ds == 1 && ss == 0 && n >= LANES) {                                                         \
+            V v = *s - (V){0};                                                                                 \
+            for (int64_t i = 0; i + LANES < n; i += LANES) *(AT *)(d + i) = v;                                 \
+            *(AT *)(d + n - LANES) = v;                                                                        \
+        } else {                                                                                               \
+            for (int64_t i = 0; i < n; i++) d[i * ds] = s[i * ss];                                             \
         }                                                                                                      \
-        if (ds == 1 && ss == 0)                                                                                \
-            for (V v = *s - (V){0}; i + LANES <= n; i += LANES) *(SUFFIX *)(d + i) = v;                        \
-        for (; i < n; i++) d[i * ds] = s[i * ss];                                                              \
     }                                                                                                          \
     static __attribute__((noinline, unused)) const T *gm_stage_##B(                                            \
         const T *base, const int64_t *layout, int64_t operand, int64_t first, int64_t start, int64_t n,        \
@@ -60,16 +66,14 @@ VEC_FN void gm_advance(gm_place *at, int64_t rank, const int64_t *shape, const i
         int64_t rank = layout[0];                                                                              \
         const int64_t *shape = layout + 1, *kind = shape + rank + operand * (rank + 1), *strides = kind + 1;   \
         if (*kind == GM_DENSE) return base + start;                                                            \
-        if (*kind == GM_CONSTANT) {                                                                            \
-            if (start == first) gm_row_##B(scratch, 1, base, 0, n);                                            \
-            return scratch;                                                                                    \
-        }                                                                                                      \
+        if (*kind == GM_REPEATED && start != first) return scratch;                                            \
         gm_place at = gm_find(rank, shape, strides, start);                                                    \
-        if (strides[rank - 1] == 1 && shape[rank - 1] - at.index[rank - 1] >= n) return base + at.offset;      \
+        int64_t row = shape[rank - 1], stride = strides[rank - 1];                                             \
+        if (*kind == GM_STRIDED && stride == 1 && row - at.index[rank - 1] >= n) return base + at.offset;      \
         for (int64_t done = 0; done < n;) {                                                                    \
-            int64_t count = shape[rank - 1] - at.index[rank - 1];                                              \
+            int64_t count = row - at.index[rank - 1];                                                          \
             if (count > n - done) count = n - done;                                                            \
-            gm_row_##B(scratch + done, 1, base + at.offset, strides[rank - 1], count);                         \
+            gm_row_##B(scratch + done, 1, base + at.offset, stride, count);                                    \
             gm_advance(&at, rank, shape, strides, count);                                                      \
             done += count;                                                                                     \
         }                                                                                                      \

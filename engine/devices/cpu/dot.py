@@ -34,5 +34,5 @@ def _unit(dtype: DType) -> str:
         '#include "gemm.h"\n'
         "void kernel(void **bufs, const int64_t *dims, int64_t chunk) "
         f"{{ gm_chunk_{dtype.suffix}(bufs, dims, chunk); }}\n"
-        f"int64_t chunks(const int64_t *dims) {{ return {count}((const gm_dot *)dims); }}\n"
+        f"int64_t chunks(const int64_t *dims) {{ return {count}((const gm_dot *)dims, {dtype.size}); }}\n"
     )

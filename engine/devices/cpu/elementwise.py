@@ -14,6 +14,7 @@ from engine.devices.cpu.layout import (
     Shape,
     Strides,
     Task,
+    blocks,
     collapse,
     dense_strides,
     in_order,
@@ -26,7 +27,6 @@ from engine.emit.c import EXPENSIVE, elementwise_kernel, kernel_name, translatio
 
 CHUNK_COST = 65536  # additions a chunk: some 8 µs of work, above what handing it to another thread costs
 TURN_FIRST = 4096  # elements from which an operand that runs across the others is transposed first, by tiles
-_BLOCK = 1024  # GM_BLOCK: chunks are whole blocks
 _BITCASTS = {float32: (int32, uint32), float64: (int64,), bfloat16: (), int32: (), uint32: (), int64: ()}
 
 
@@ -42,8 +42,9 @@ def prepare(native: Native, task: Task) -> Prepared:
         across = _across(sizes, sources)
         if across:
             return across
-    chunk = chunk_size(OPS[op].cost)
-    words = [elements, chunk, *layout_words(sizes, sources)]
+    block, repeated = blocks(sizes, sources)
+    chunk = max(1, CHUNK_COST // max(OPS[op].cost, 1) // block) * block
+    words = [elements, chunk, block, *layout_words(sizes, sources, repeated)]
     dtypes = tuple(operand.dtype for operand in operands)
     kernel = native.symbol(unit(op, dtypes, dtype), kernel_name(op, dtypes, dtype))
     call = Call(kernel, words, -(-elements // chunk))
@@ -61,11 +62,6 @@ def _across(sizes: Shape, sources: Sequence[Strides]) -> tuple[int, ...]:
     """The operands that run along another axis than the result."""
     dense = contiguous_strides(sizes)
     return tuple(k for k, own in enumerate(sources) if turned_axis(sizes, own, dense) is not None)
-
-
-def chunk_size(cost: int) -> int:
-    """Elements a chunk for an op of ``cost`` additions an element."""
-    return max(_BLOCK, CHUNK_COST // max(cost, 1) // _BLOCK * _BLOCK)
 
 
 @cache

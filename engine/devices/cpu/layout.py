@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import lcm, prod
 from typing import Any, NamedTuple
 
 from engine.core.dtype import DType
@@ -11,7 +11,8 @@ from engine.devices.array import contiguous_strides
 from engine.errors import ShapeError
 
 MAX_RANK = 8  # GM_MAX_RANK of native/strided.h
-DENSE, CONSTANT, STRIDED = 0, 1, 2  # how native/strided.h reads an operand
+BLOCK = 1024  # GM_BLOCK: the most elements that are staged
+DENSE, REPEATED, STRIDED = 0, 1, 2  # how native/strided.h reads an operand
 
 Shape = tuple[int, ...]
 Strides = tuple[int, ...]
@@ -109,11 +110,29 @@ def in_order(shape: Shape, dense: Strides, strides: Sequence[Strides]) -> tuple[
     return tuple(shape[a] for a in order), [tuple(own[a] for a in order) for own in strides]
 
 
-def layout_words(shape: Shape, operands: Sequence[Strides]) -> list[int]:
-    """The layout part of a kernel's dims: rank, shape, then kind and strides of each operand."""
+def layout_words(shape: Shape, operands: Sequence[Strides], repeated: Sequence[int] = ()) -> list[int]:
+    """The layout part of a kernel's dims: rank, shape, then kind and strides of each operand.
+
+    ``repeated`` are the operands that blocks read anew each time; see ``blocks``.
+    """
     dense = contiguous_strides(shape)
     words = [len(shape), *shape]
-    for strides in operands:
-        kind = DENSE if strides == dense else CONSTANT if not any(strides) else STRIDED
-        words += [kind, *strides]
+    for k, strides in enumerate(operands):
+        words += [DENSE if strides == dense else REPEATED if k in repeated else STRIDED, *strides]
     return words
+
+
+def blocks(shape: Shape, operands: Sequence[Strides]) -> tuple[int, list[int]]:
+    """Elements a block, and the operands of which every block reads the same.
+
+    An operand repeats after the axes that follow its last leading axis of stride 0; a block is a whole number
+    of periods of those operands.
+    """
+    period, repeated = 1, []
+    for k, strides in enumerate(operands):
+        leading = next((axis for axis, stride in enumerate(strides) if stride), len(shape))
+        joint = lcm(period, prod(shape[leading:]))
+        if leading and joint <= BLOCK:
+            period = joint
+            repeated.append(k)
+    return BLOCK // period * period, repeated
