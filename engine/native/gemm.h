@@ -60,16 +60,16 @@ typedef struct {
 /* GM_THIN_VECTORS: tiles of 1, 2, 3 and 4 rows that stream b in long rows. */
 #if VB == 64
 enum { GM_ROWS = 14, GM_VECTORS = 2 };
-#define GM_EVERY_TILE(F) GM_TILES_14(F, 1) GM_TILES_14(F, 2) F(1, 8) F(2, 8) F(3, 8) F(4, 6)
-#define GM_THIN_VECTORS 8, 8, 8, 6
+#define GM_EVERY_TILE(F) GM_TILES_14(F, 1) GM_TILES_14(F, 2) F(1, 8) F(2, 8) F(3, 6) F(4, 6)
+#define GM_THIN_VECTORS 8, 8, 6, 6
 #elif VB == 32
 enum { GM_ROWS = 6, GM_VECTORS = 2 };
 #define GM_EVERY_TILE(F) GM_TILES_6(F, 1) GM_TILES_6(F, 2) F(1, 8) F(2, 6) F(3, 4) F(4, 3)
 #define GM_THIN_VECTORS 8, 6, 4, 3
 #else
 enum { GM_ROWS = 8, GM_VECTORS = 3 };
-#define GM_EVERY_TILE(F) GM_TILES_8(F, 1) GM_TILES_8(F, 2) GM_TILES_8(F, 3) F(1, 8) F(2, 8) F(3, 8) F(4, 6)
-#define GM_THIN_VECTORS 8, 8, 8, 6
+#define GM_EVERY_TILE(F) GM_TILES_8(F, 1) GM_TILES_8(F, 2) GM_TILES_8(F, 3) F(1, 8) F(2, 8) F(3, 6) F(4, 6)
+#define GM_THIN_VECTORS 8, 8, 6, 6
 #endif
 enum { GM_THIN = 4, GM_WIDEST = 8 };
 

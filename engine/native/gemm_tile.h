@@ -16,7 +16,7 @@ typedef void GM_NAME(gm_tile)(int64_t k, const GM_T *a, int64_t a_row, int64_t a
                               GM_T *c, int64_t c_row, int64_t columns, int first);
 
 #define GM_ZERO(i, j) GM_V c##i##_##j = {0};
-#define GM_LOAD(i, j) GM_V b##j = GM_NAME(ld)(b + j * GM_L);
+#define GM_LOAD(i, j) GM_V b##j = GM_NAME(hold)(GM_NAME(ld)(b + j * GM_L));
 #define GM_FMA(i, j) c##i##_##j = GM_NAME(fma)(GM_NAME(set1)(GM_A_##i), b##j, c##i##_##j);
 #define GM_SPILL(i, j) GM_NAME(st)(part + (i * width + j * GM_L), c##i##_##j);
 #define GM_START(i, j) GM_NAME(st)(c + i * c_row + j * GM_L, c##i##_##j + (GM_V){0});

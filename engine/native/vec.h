@@ -90,6 +90,20 @@ VEC_MEMORY(f64, double, vf64, LD)
 VEC_MEMORY(i64, int64_t, vi64, LD)
 VEC_MEMORY(u64, uint64_t, vu64, LD)
 
+/* hold_T(v): v, in a register from here on. gcc would rather load a vector again at each of its uses. */
+#if defined(__x86_64__) || defined(__i386__)
+#define VEC_HOLD(S, V)                                                                                         \
+    VEC_FN V hold_##S(V v) {                                                                                   \
+        __asm__("" : "+v"(v));                                                                                 \
+        return v;                                                                                              \
+    }
+#else
+#define VEC_HOLD(S, V)                                                                                         \
+    VEC_FN V hold_##S(V v) { return v; }
+#endif
+VEC_HOLD(f32, vf32)
+VEC_HOLD(f64, vf64)
+
 /* ---- select, sign bits ----------------------------------------------------------------------------
  * sel_T(m,a,b)   a where the mask m is set, else b
  * abs, neg, copysign act on the sign bit alone, NaN included */
