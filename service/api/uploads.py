@@ -67,6 +67,7 @@ class Form:
         self.check = TextCheck()
         self.filename = ""
         self.fields: dict[str, str] = {}
+        self.ended = False
 
     def on_part_begin(self) -> None:
         self._part = _Part()
@@ -109,6 +110,9 @@ class Form:
         if self._part.name != "file":
             self.fields[self._part.name] = self._part.value.decode("utf-8", "replace")
 
+    def on_end(self) -> None:
+        self.ended = True
+
     def parser(self, boundary: bytes) -> MultipartParser:
         """A parser that calls this object."""
         return MultipartParser(
@@ -121,6 +125,7 @@ class Form:
                 "on_headers_finished": self.on_headers_finished,
                 "on_part_data": self.on_part_data,
                 "on_part_end": self.on_part_end,
+                "on_end": self.on_end,
             },
         )
 
@@ -142,6 +147,8 @@ async def store_upload(
         async for part in body:
             parser.write(part)
         parser.finalize()
+        if not form.ended:
+            raise InvalidRequestError("body ends before its form does", param="body")
         if form.writer is None:
             raise invalid_field("file", "missing", "the form must have a part with this name and a filename")
         form.check.feed(b"", final=True)

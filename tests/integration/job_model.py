@@ -111,6 +111,7 @@ class Model:
         chosen = min(top, key=lambda job: (self.served.get(job.owner, 0), job.owner, job.arrival))
         self.claims += 1
         self.served[chosen.owner] = self.claims
+        self.expired.discard(chosen.id)
         chosen.attempts.append(ModelAttempt(chosen.token + 1, worker))
         chosen.pausing = False
         chosen.move("running", worker=worker)

@@ -40,6 +40,8 @@ STALE = st.sampled_from([False, False, True])
 SELDOM = st.sampled_from([False, False, False, True])
 NUMBER = st.integers(0, 9)
 WORKERS = st.sampled_from(["w1", "w2", "w3"])
+PRIORITIES = st.integers(-1, 1)
+MAX_ATTEMPTS = st.integers(1, 3)
 OWNERS = st.sampled_from(["ann", "bob"])
 EVENTS: st.SearchStrategy[list[Event]] = st.lists(
     st.one_of(
@@ -65,14 +67,23 @@ class Scripts(RuleBasedStateMachine):
     redis: Redis  # set by the test
     jobs: Bundle[ModelJob] = Bundle("jobs")
 
-    @initialize()
-    def start(self) -> None:
+    @initialize(
+        target=jobs,
+        made=st.lists(st.tuples(OWNERS, PRIORITIES, MAX_ATTEMPTS), min_size=2, max_size=4),
+        claims=st.lists(WORKERS, min_size=1, max_size=3),
+    )
+    def start(self, made: list[tuple[str, int, int]], claims: list[str]) -> Any:
+        """Some jobs, and some of them claimed, so that short examples get somewhere."""
         self.redis.flushall()
         self.model = Model()
         self.accepted: dict[str, calls.Call[calls.Accepted]] = {}
         self.nonces: dict[str, tuple[str, tuple[str, int]]] = {}
         self.counter = 0
         self.checked: dict[str, tuple[str, int]] = {}
+        found = [self.accept_one(*each, "", "b1") for each in made]
+        for worker in claims:
+            self.claim_one(worker)
+        return multiple(*(job for job in found if job is not None))
 
     def run(self, call: calls.Call[Any]) -> Any:
         return calls.run(self.redis, call)
@@ -83,17 +94,22 @@ class Scripts(RuleBasedStateMachine):
     @rule(
         target=jobs,
         owner=OWNERS,
-        priority=st.integers(-1, 1),
-        max_attempts=st.integers(1, 3),
+        priority=PRIORITIES,
+        max_attempts=MAX_ATTEMPTS,
         idempotency=st.sampled_from(["", "", "k1", "k2"]),
         body=st.sampled_from(["b1", "b2"]),
     )
     def accept(self, owner: str, priority: int, max_attempts: int, idempotency: str, body: str) -> Any:
+        job = self.accept_one(owner, priority, max_attempts, idempotency, body)
+        return multiple() if job is None else job
+
+    def accept_one(
+        self, owner: str, priority: int, max_attempts: int, idempotency: str, body: str
+    ) -> ModelJob | None:
         new = ModelJob(new_id("job"), owner, priority, 0, max_attempts)
+        chosen = {"owner": owner, "priority": priority, "max_attempts": max_attempts}
         call = calls.accept(
-            calls.NewJob(
-                new.id, "train", LANE, {}, owner=owner, priority=priority, max_attempts=max_attempts
-            ),
+            calls.NewJob(new.id, "train", LANE, {}, **chosen),  # type: ignore[arg-type]
             idempotency=idempotency,
             body_sha=body,
             most_queued=MOST_QUEUED,
@@ -101,7 +117,7 @@ class Scripts(RuleBasedStateMachine):
         answer = self.run(call)
         assert (answer.outcome, answer.job) == self.model.accept(new, idempotency, body, MOST_QUEUED)
         if answer.job != new.id:
-            return multiple()
+            return None
         self.accepted[new.id] = call
         assert answer.place == [job.id for job in self.model.queued()].index(new.id) + 1
         return new
@@ -134,6 +150,9 @@ class Scripts(RuleBasedStateMachine):
 
     @rule(worker=WORKERS)
     def claim(self, worker: str) -> None:
+        self.claim_one(worker)
+
+    def claim_one(self, worker: str) -> None:
         self.counter += 1
         nonce = f"n{self.counter}"
         claim = self.run(calls.claim(LANE, worker, nonce, LEASE_MS))
