@@ -76,10 +76,13 @@ class Train(Strict):
     steps: int = Field(1000, ge=1, le=10_000_000, description="optimiser steps")
     batch: int = Field(32, ge=1, le=4096, description="windows a step")
     lr: float = Field(1e-3, gt=0, le=100, description="learning rate at its highest")
-    optimizer: Literal["adam", "adamw", "sgd"] = "adamw"
-    weight_decay: float = Field(0.0, ge=0, le=10, description="decay of the weights, for adamw and sgd")
+    optimizer: Literal["adamw", "adam", "sgd", "rmsprop", "adagrad", "lion"] = "adamw"
+    momentum: float = Field(0.0, ge=0, lt=1, description="momentum, for sgd")
+    weight_decay: float = Field(0.0, ge=0, le=10, description="decay of the weights")
     clip_norm: float | None = Field(None, gt=0, le=1e6, description="largest norm of the gradient")
-    schedule: Literal["constant", "cosine"] = Field("constant", description="course of the learning rate")
+    schedule: Literal["constant", "cosine", "linear", "step"] = Field(
+        "constant", description="course of the learning rate"
+    )
     warmup_steps: int = Field(0, ge=0, le=1_000_000, description="steps in which the rate rises from 0")
     seed: int = Field(0, ge=0, le=2**53, description="start of every random choice")
     eval_every: int = Field(100, ge=0, le=10_000_000, description="steps between evaluations; 0: at the end")
@@ -126,6 +129,9 @@ def _check_length(seq_len: int, source: _Source) -> None:
         raise invalid_field(source.param, "", "must not be empty")
     if characters <= seq_len:
         rule = f"must be shorter than the text, which has {characters} characters"
+        raise invalid_field("spec.model.seq_len", seq_len, rule)
+    if characters < 2 * (seq_len + 1):
+        rule = f"needs {2 * (seq_len + 1)} characters, half to train on and half held out, not {characters}"
         raise invalid_field("spec.model.seq_len", seq_len, rule)
 
 

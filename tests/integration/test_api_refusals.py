@@ -40,7 +40,7 @@ BAD_FIELDS = {
     "steps as text": (train_with(steps="10"), "spec.steps", "'10'", "must be an integer"),
     "steps as a fraction": (train_with(steps=1.5), "spec.steps", "1.5", "integer"),
     "lr of zero": (train_with(lr=0), "spec.lr", "0", "must be greater than 0"),
-    "unknown optimizer": (train_with(optimizer="lion"), "spec.optimizer", "'lion'", "must be 'adam'"),
+    "unknown optimizer": (train_with(optimizer="magic"), "spec.optimizer", "'magic'", "must be 'adamw'"),
     "sequence longer than the text": (
         train_with(model={"name": "bigram", "seq_len": 5000}),
         "spec.model.seq_len",

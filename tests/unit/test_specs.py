@@ -100,8 +100,8 @@ def test_a_file_stands_for_its_blob() -> None:
     assert prepared.blobs == {}
 
 
-@pytest.mark.parametrize("characters, fits", [(33, True), (32, False), (1, False)])
-def test_the_text_must_be_longer_than_the_sequence(characters: int, fits: bool) -> None:
+@pytest.mark.parametrize("characters, fits", [(66, True), (65, False), (32, False), (1, False)])
+def test_the_text_must_hold_a_window_to_train_on_and_one_to_evaluate(characters: int, fits: bool) -> None:
     body = {**BODY, "corpus": {"text": "x" * characters}}
     if fits:
         assert prepare("train", body)
