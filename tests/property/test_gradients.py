@@ -27,7 +27,7 @@ from primitives import (
 from engine.autodiff.check import Tolerance, check_gradients
 from engine.autodiff.differentiate import differentiate
 from engine.core import build as b
-from engine.core.dtype import bfloat16, bool_, float32, float64
+from engine.core.dtype import bfloat16, bool_, float32, float64, int64
 from engine.core.node import Node
 from engine.core.opdef import OPS, Case, make
 from engine.devices.evaluate import evaluate
@@ -310,6 +310,16 @@ def test_an_overlapping_copy() -> None:
     moved = b.mul(b.take(x, 0, 1, 2), f64(10, 10))
     y = b.scatter(x, (given(np.array([0, 1])),), moved, "set", "checked")
     assert gradients(y, x) == [[0, 10, 11]]
+
+
+def test_casts_carry_gradients_between_floats() -> None:
+    x = given(np.array([1.5, -0.3]), bfloat16)
+    wide = b.cast(x, float32)
+    (gradient,) = differentiate([b.sum(b.mul(wide, wide), (0,))], [x])
+    assert gradient.dtype is bfloat16
+    assert value(gradient).tolist() == [3.0, 2 * value(x)[1]]
+    whole = b.cast(b.cast(x, int64), bfloat16)
+    assert gradients(b.mul(whole, x), x) == [[1.0, 0.0]]
 
 
 def test_predicates_stop_gradients() -> None:

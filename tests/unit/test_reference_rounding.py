@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from engine.devices.reference.rounding import LARGEST_F32, dot_f32, dot_f64, fma, int_to_f32, round_f32
+from engine.devices.reference.rounding import LARGEST_F32, fma, fma_f32, fma_f64, int_to_f32, round_f32
 
 singles = st.floats(width=32, allow_nan=False, allow_infinity=False)
 doubles = st.floats(allow_nan=False, allow_infinity=False)
@@ -37,11 +37,11 @@ def nearest_f32(exact: Fraction) -> float:
 @example(1 + 2**-23, 2.0**104, LARGEST_F32)
 @example(2.0**-75, 2.0**-75, 0.0)
 @settings(max_examples=300)
-def test_a_float32_chain_rounds_once_a_step(a, b, c) -> None:
+def test_a_float32_fma_rounds_once(a, b, c) -> None:
     a, b, c = round_f32([a, b, c])
-    first = nearest_f32(Fraction(c))
-    exact = Fraction(a) * Fraction(b) + Fraction(first)
-    assert dot_f32([1.0, a], [c, b]) == nearest_f32(exact)
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    wanted = nearest_f32(exact)
+    assert fma_f32(a, [b, 1.0, b], [c, 0.0, c]) == [wanted, a, wanted]
 
 
 @given(doubles | near_one, doubles | near_one, doubles | near_one)
@@ -77,12 +77,14 @@ def test_zeros_and_infinities_of_fma(a, b, c, wanted) -> None:
     assert isnan(result) if isnan(wanted) else (result, copysign(1, result)) == (wanted, copysign(1, wanted))
 
 
-def test_chains_of_special_values() -> None:
-    for dot in (dot_f32, dot_f64):
-        assert copysign(1, dot([], [])) == 1
-        assert copysign(1, dot([-0.0], [1.0])) == 1  # +0 + -0
-        assert isnan(dot([inf, 1.0], [0.0, 1.0]))
-        assert dot([inf, 1.0], [1.0, 1.0]) == inf
+def test_special_values_of_vector_steps() -> None:
+    for step in (fma_f32, fma_f64):
+        assert step(2.0, [], []) == []
+        zeros = step(-0.0, [1.0, 1.0], [0.0, -0.0])
+        assert [copysign(1, x) for x in zeros] == [1, -1]
+        assert isnan(step(inf, [0.0], [1.0])[0])
+        assert step(inf, [1.0, -1.0], [1.0, 1.0]) == [inf, -inf]
+        assert isnan(step(1.0, [inf], [-inf])[0])
 
 
 @given(st.integers(-(2**63), 2**63 - 1))

@@ -14,7 +14,7 @@ from engine.devices.array import Array, contiguous_strides, strided_offsets, vie
 from engine.devices.reference import scalar
 from engine.devices.reference.index import positions
 from engine.devices.reference.random import random_words
-from engine.devices.reference.reductions import argreduce_row, dot_row, reduce_row, scan_row
+from engine.devices.reference.reductions import argreduce_row, reduce_row, row_times_matrix, scan_row
 from engine.devices.reference.rounding import rounder
 from engine.errors import DeviceError
 
@@ -166,18 +166,32 @@ def _scan(attrs: Attrs, inputs: Sequence[Array], shape: Shape, dtype: DType) -> 
 
 
 def _dot(attrs: Attrs, inputs: Sequence[Array], shape: Shape, dtype: DType) -> Array:
+    """Row by row, or column by column where columns are longer: a fused multiply-add has no left and
+    right.
+    """
     a, b = inputs
     rows, columns, inner = a.shape[-2], b.shape[-1], a.shape[-1]
+    if inner == 0:
+        return _stored([0] * prod(shape), shape, dtype)
+    times = row_times_matrix(dtype)
     left, right = numbers(a), numbers(b)
-    dot = dot_row(dtype)
-    result = []
+    result: list[Any] = []
     for batch in range(prod(shape[:-2])):
-        matrix = right[batch * inner * columns : (batch + 1) * inner * columns]
-        right_columns = [matrix[column::columns] for column in range(columns)]
-        for row in range(batch * rows, (batch + 1) * rows):
-            left_row = left[row * inner : (row + 1) * inner]
-            result.extend([dot(left_row, column) for column in right_columns])
+        own_left = left[batch * rows * inner : (batch + 1) * rows * inner]
+        own_right = right[batch * inner * columns : (batch + 1) * inner * columns]
+        if columns >= rows:
+            matrix = _split(own_right, columns)
+            result.extend(chain.from_iterable(times(row, matrix) for row in _split(own_left, inner)))
+        else:
+            matrix = [own_left[k::inner] for k in range(inner)]
+            results = [times(own_right[column::columns], matrix) for column in range(columns)]
+            result.extend(chain.from_iterable(zip(*results, strict=True)))
     return Array.from_list(result, shape, dtype)
+
+
+def _split(items: list[Any], size: int) -> list[list[Any]]:
+    """Consecutive rows of ``size`` items; for size 0 none are needed."""
+    return [items[start : start + size] for start in range(0, len(items), size)] if size else []
 
 
 # ---- indices

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import accumulate
 from math import inf, isnan
+from operator import add
 from typing import Any, TypeAlias
 
 from engine.core.dtype import DType, float64
-from engine.devices.reference.rounding import dot_f32, dot_f64, rounder
+from engine.devices.reference.rounding import fma_f32, fma_f64, fma_int, rounder
 from engine.devices.reference.scalar import Function, combine
 
 TREE_BLOCK = 4096
@@ -91,19 +92,20 @@ def scan_row(kind: str, dtype: DType) -> Callable[[list[Any]], list[Any]]:
     return scan
 
 
-def dot_row(dtype: DType) -> Callable[[list[Any], list[Any]], Any]:
-    """The product of a row and a column: a chain in each panel of 384, panels added in order to +0."""
-    chain: Callable[[list[Any], list[Any]], Any]
-    if dtype.is_int:
-        return lambda a, b: sum([x * y for x, y in zip(a, b, strict=True)])
-    chain = dot_f64 if dtype is float64 else dot_f32
+def row_times_matrix(dtype: DType) -> Callable[[list[Any], list[list[Any]]], list[Any]]:
+    """(K) by K rows of (N): for each result a chain in each panel of 384, panels added in order to +0."""
+    step: Callable[[Any, list[Any], list[Any]], list[Any]]
+    step = fma_int if dtype.is_int else fma_f64 if dtype is float64 else fma_f32
     round_ = rounder(dtype)
+    zero: Any = 0 if dtype.is_int else 0.0
 
-    def dot(a: list[float], b: list[float]) -> float:
-        total = 0.0
-        for start in range(0, len(a), PANEL):
-            total += chain(a[start : start + PANEL], b[start : start + PANEL])
-            total = round_((total,))[0]
-        return total
+    def times(row: list[Any], matrix: list[list[Any]]) -> list[Any]:
+        totals = [zero] * len(matrix[0])
+        for start in range(0, len(row), PANEL):
+            chains = [zero] * len(totals)
+            for x, ys in zip(row[start : start + PANEL], matrix[start : start + PANEL], strict=True):
+                chains = step(x, ys, chains)
+            totals = round_(map(add, totals, chains))
+        return totals
 
-    return dot
+    return times

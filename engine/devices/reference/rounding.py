@@ -10,7 +10,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from math import copysign, inf, isfinite, nextafter
+from math import copysign, inf, isfinite, isinf, nextafter
+from operator import add, eq
 
 from engine.core.dtype import DType, float64
 
@@ -35,22 +36,32 @@ def rounder(dtype: DType) -> Callable[[Iterable[float]], list[float]]:
     return round_f32
 
 
-def dot_f32(a: list[float], b: list[float]) -> float:
-    """+0 and then one fused multiply-add after the other, each rounded to float32."""
-    cell = array("f", (0.0,))
-    total = 0.0
-    for x, y in zip(a, b, strict=True):
-        product = x * y  # exact: 48 bits
-        total64 = product + total
-        cell[0] = total64
-        rounded = cell[0]
-        if rounded != total64:
-            other = rounded + 2 * (total64 - rounded)
-            cell[0] = other
-            if cell[0] == other or abs(total64) == OVERFLOW_F32:  # halfway: the lost part decides
-                rounded = _settle(product, total, total64, rounded, other)
-        total = rounded
-    return total
+def fma_f32(a: float, b: list[float], c: list[float]) -> list[float]:
+    """a·b + c for each element of ``b`` and ``c``, rounded once to float32."""
+    products = [a * y for y in b]  # exact: 48 bits
+    sums = list(map(add, products, c))
+    rounded = round_f32(sums)
+    # a sum lies halfway between two float32 where twice it less the nearest one is a float32 too
+    mirrored = [total + total - near for total, near in zip(sums, rounded, strict=True)]
+    if any(map(eq, mirrored, round_f32(mirrored))) or inf in rounded or -inf in rounded:
+        for i, (total, near, other) in enumerate(zip(sums, rounded, mirrored, strict=True)):
+            if _is_halfway(total, near, other):
+                rounded[i] = _settle(products[i], c[i], total, near, other)
+    return rounded
+
+
+def _is_halfway(total: float, near: float, other: float) -> bool:
+    if isinf(near):
+        return abs(total) == OVERFLOW_F32
+    return near != total and round_f32([other])[0] == other
+
+
+def fma_f64(a: float, b: list[float], c: list[float]) -> list[float]:
+    return [fma(a, y, z) for y, z in zip(b, c, strict=True)]
+
+
+def fma_int(a: int, b: list[int], c: list[int]) -> list[int]:
+    return [a * y + z for y, z in zip(b, c, strict=True)]
 
 
 def _settle(product: float, addend: float, total: float, even: float, other: float) -> float:
@@ -63,13 +74,6 @@ def _settle(product: float, addend: float, total: float, even: float, other: flo
     if lost > 0:
         return max(even, other)
     return min(even, other) if lost < 0 else even
-
-
-def dot_f64(a: list[float], b: list[float]) -> float:
-    total = 0.0
-    for x, y in zip(a, b, strict=True):
-        total = fma(x, y, total)
-    return total
 
 
 def fma(a: float, b: float, c: float) -> float:
