@@ -84,6 +84,16 @@ class Generator:
         return [low + (word * span >> 32) for word in words]
 
 
+def derived_seed(seed: int, *path: int) -> int:
+    """The seed of an independent stream: ``path`` names it (SplitMix64, Steele, Lea and Flood 2014)."""
+    for part in path:
+        seed = (seed + (part + 1) * 0x9E3779B97F4A7C15) % _SEEDS
+        seed = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 % _SEEDS
+        seed = (seed ^ seed >> 27) * 0x94D049BB133111EB % _SEEDS
+        seed ^= seed >> 31
+    return seed
+
+
 _default = Generator()
 
 

@@ -18,12 +18,13 @@ from engine.models.sampling import generate
 from engine.nn.losses import CrossEntropyLoss
 from engine.optim import SGD, Adagrad, Adam, AdamW, Lion, Optimizer, RMSprop, clip_grad_norm_, grad_norm
 from engine.optim.schedule import Schedule, constant, cosine, linear, step_decay, warm_up
-from engine.random import Generator, GeneratorState, default_generator
+from engine.random import Generator, derived_seed
 from engine.serialize import load, save
 from engine.tensor import Tensor, no_grad
 
 VALIDATION_WINDOWS = 100
 _EVALUATED_AT_ONCE = 50
+_DROPOUT_STREAM = 2
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {
     "sgd": SGD,
@@ -132,7 +133,7 @@ class Training:
         batch = self._windows.batch(self.step, self.spec.batch)
         self._optimizer.lr = self.spec.lr * self._schedule(self.step)
         self.model.train()
-        default_generator().state = GeneratorState(self.spec.seed, (self.step + 1) << 16)  # dropout's stream
+        self._generator.seed(derived_seed(self.spec.seed, _DROPOUT_STREAM, self.step))
         loss = self._batch_loss(batch)
         loss.backward()
         parameters = self._optimizer.parameters

@@ -124,6 +124,8 @@ def _continue_download(url: str, partial: Path, timeout: float) -> None:
     with reply, partial.open("ab" if reply.status == 206 else "wb") as file:
         while chunk := reply.read(1 << 16):
             file.write(chunk)
+        if reply.length:
+            raise ConnectionError(f"the connection broke off {reply.length} bytes before the end")
 
 
 CORPORA: dict[str, Callable[[], str]] = {"shakespeare": _shakespeare, "tinyshakespeare": _tinyshakespeare}

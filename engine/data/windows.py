@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.core.dtype import int64
-from engine.random import Generator, GeneratorState
+from engine.random import Generator, GeneratorState, derived_seed
 from engine.tensor import Tensor, arange, no_grad
 from engine.tensor.cell import apply
 
 VALIDATION_SHARE = 0.1
+_STREAM = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Windows:
             )
         self.count = len(ids) - length
         self.length = length
-        self._seed = seed
+        self._seed = derived_seed(seed, _STREAM)
         self._ids = Tensor(ids)
         self._offsets = arange(length + 1)
 

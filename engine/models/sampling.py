@@ -56,16 +56,12 @@ class Choice:
         return self.temperature < _COLDEST
 
     def draw(self, weights: Sequence[float], uniform: float) -> int:
-        """The token at ``uniform`` in [0, 1) of the weights that are kept. ValueError where they are NaN."""
+        """The token at ``uniform`` in [0, 1) of the weights that are kept."""
         order: Sequence[int] = range(len(weights))
         if self.top_k is not None or self.top_p < 1.0:
             order = sorted(order, key=weights.__getitem__, reverse=True)[: self.top_k]
             weights = [weights[token] for token in order]
         sums = list(accumulate(weights))
-        if not sums[-1] > 0.0:
-            raise ValueError(
-                "the model gives no probabilities (NaN): its weights are damaged or have diverged"
-            )
         if self.top_p < 1.0:
             sums = sums[: bisect_left(sums, self.top_p * sums[-1]) + 1]
         return order[bisect_right(sums, uniform * sums[-1])]
@@ -85,12 +81,13 @@ class _Chooser:
         self._replay = Replay([logprobs.node, weights.node], [leaf], current_device())
 
     def pick(self, logits: Tensor, uniform: float) -> tuple[int, float]:
-        """A token and its log-probability, for ``uniform`` in [0, 1)."""
+        """A token and its log-probability, for ``uniform`` in [0, 1). ValueError where the logits are NaN."""
         self._replay.run(logits.tobytes())
         logprobs, weights = (output.tolist() for output in self._replay.outputs)
-        token = (
-            logprobs.index(max(logprobs)) if self._choice.is_greedy else self._choice.draw(weights, uniform)
-        )
+        if not sum(weights) > 0.0:
+            raise ValueError("the model gives NaN for probabilities: its weights are damaged or diverged")
+        greedy = self._choice.is_greedy
+        token = logprobs.index(max(logprobs)) if greedy else self._choice.draw(weights, uniform)
         return token, logprobs[token]
 
 
