@@ -46,7 +46,8 @@ typedef struct {
 VEC_FN gm_reduction gm_reduction_of(const int64_t *dims) {
     gm_reduction r = {.kept = gm_axes_of(dims)};
     r.reduced = gm_axes_of(r.kept.strides + r.kept.rank);
-    r.by_columns = r.kept.inner_stride == 1 && r.reduced.inner_stride != 1 && r.kept.shape[r.kept.rank - 1] > 1;
+    r.by_columns = r.kept.inner_stride == 1 && r.kept.shape[r.kept.rank - 1] > 1 && r.reduced.inner_stride != 1 &&
+                   r.reduced.size > 0;
     int64_t outputs = GM_REDUCE_WORK / (r.reduced.size < 1 ? 1 : r.reduced.size);
     r.per_chunk = (outputs + GM_LANES - 1) / GM_LANES * GM_LANES;
     if (!r.by_columns || r.per_chunk == 0) r.per_chunk = outputs < 1 ? 1 : outputs;
@@ -89,6 +90,8 @@ VEC_FN int64_t gm_reduction_chunks(const int64_t *dims) {
 #define GM_VECTORS_f32(M) M##_16
 #define GM_VECTORS_f64(M) M##_32
 #endif
+
+#define GM_UNROLL _Pragma("GCC unroll 4")
 
 enum { GM_SUM, GM_PROD, GM_MAX, GM_MIN };
 

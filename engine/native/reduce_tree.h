@@ -17,27 +17,48 @@ VEC_FN GM_W GM_NAME(gm_combine1)(int operation, GM_W a, GM_W b) {
     return GM_NAME(gm_combine)(operation, GM_WORK(set1)(a), GM_WORK(set1)(b))[0];
 }
 
-/* A block of 1 to 4096 neighbours. Absent lanes hold the element that changes nothing. */
+/* What changes nothing when it is combined, not even a zero's sign. */
+VEC_FN GM_W GM_NAME(gm_neutral)(int operation) {
+    return operation == GM_SUM    ? (GM_W)-0.0f
+           : operation == GM_PROD ? (GM_W)1
+           : operation == GM_MAX  ? -(GM_W)__builtin_inff()
+                                  : (GM_W)__builtin_inff();
+}
+
+/* The first n < GM_L elements at x; the other lanes hold what changes nothing. */
+VEC_FN GM_V GM_NAME(gm_partial)(int operation, const GM_T *x, int64_t n) {
+    static const GM_T neutral[] = {GM_MINUS_ZERO, GM_ONE, GM_MINUS_INFINITY, GM_INFINITY};
+    GM_T lanes[GM_L];
+    for (int i = 0; i < GM_L; i++) lanes[i] = neutral[operation];
+    __builtin_memcpy(lanes, x, (uint64_t)n * GM_B);
+    return GM_NAME(ld)(lanes);
+}
+
+/* A block of 1 to 4096 neighbours. A partial last vector is read first: a call among the lanes would cost them their
+ * registers. */
 VEC_FN GM_W GM_NAME(gm_block)(int operation, const GM_T *x, int64_t n) {
-    static const GM_T filler[] = {GM_MINUS_ZERO, GM_ONE, GM_MINUS_INFINITY, GM_INFINITY};
-    GM_T rest[GM_LANES];
-    const GM_T *start = x, *tail = x + n / GM_LANES * GM_LANES;
-    if (n % GM_LANES) {
-        for (int i = 0; i < GM_LANES; i++) rest[i] = filler[operation];
-        __builtin_memcpy(rest, tail, (uint64_t)(n % GM_LANES) * GM_B);
-        if (n < GM_LANES) start = rest;
-    }
-#define GM_START(i) GM_V v##i = GM_NAME(ld)(start + i * GM_L);
+    const GM_T *tail = x + n / GM_LANES * GM_LANES;
+    int64_t rest = n % GM_LANES, partial = n % GM_L;
+    GM_V last = {0};
+    if (partial) last = GM_NAME(gm_partial)(operation, x + n - partial, partial);
+#define GM_NOTHING(i) GM_V v##i = GM_WORK(set1)(GM_NAME(gm_neutral)(operation));
+#define GM_START(i) v##i = GM_NAME(ld)(x + i * GM_L);
 #define GM_TAKE(i) v##i = GM_NAME(gm_combine)(operation, v##i, GM_NAME(ld)(x + i * GM_L));
+#define GM_TAKE_REST(i)                                                                                        \
+    if (rest >= (i + 1) * GM_L) v##i = GM_NAME(gm_combine)(operation, v##i, GM_NAME(ld)(tail + i * GM_L));     \
+    else if (rest > i * GM_L)                                                                                  \
+        v##i = GM_NAME(gm_combine)(operation, v##i, last);
 #define GM_HALVE(i, j) v##i = GM_NAME(gm_combine)(operation, v##i, v##j);
 #define GM_FOLD(h) v0 = GM_NAME(gm_combine)(operation, v0, GM_WORK(down)(v0, h));
-    GM_OVER(GM_EACH)(GM_START)
+    GM_OVER(GM_EACH)(GM_NOTHING)
+    if (n >= GM_LANES) {
+        GM_OVER(GM_EACH)(GM_START)
+    }
     for (x += GM_LANES; x < tail; x += GM_LANES) {
         GM_OVER(GM_EACH)(GM_TAKE)
     }
-    if (n % GM_LANES && n > GM_LANES) {
-        x = rest;
-        GM_OVER(GM_EACH)(GM_TAKE)
+    if (rest) {
+        GM_OVER(GM_EACH)(GM_TAKE_REST)
     }
     GM_OVER(GM_HALVE)(GM_HALVE)
     GM_PASTE(GM_FOLD, GM_WS)(GM_FOLD)
@@ -46,11 +67,10 @@ VEC_FN GM_W GM_NAME(gm_block)(int operation, const GM_T *x, int64_t n) {
 
 /* The n elements of a layout. */
 VEC_FN GM_W GM_NAME(gm_tree)(int operation, const GM_T *x, const gm_axes *axes) {
-    static const GM_W empty[] = {0, 1, -__builtin_inff(), __builtin_inff()};
     GM_W nodes[GM_NODES];
     GM_T scratch[GM_TREE_BLOCK];
     int64_t n = axes->size, count = 0;
-    if (n == 0) return empty[operation];
+    if (n == 0) return operation == GM_SUM ? 0 : GM_NAME(gm_neutral)(operation);
     int dense = axes->kind == GM_DENSE || (axes->rank == 1 && axes->inner_stride == 1);
     if (dense && n <= GM_TREE_BLOCK) return GM_NAME(gm_block)(operation, x, n);
     for (int64_t block = 0; block * GM_TREE_BLOCK < n; block++) {
@@ -66,6 +86,11 @@ VEC_FN GM_W GM_NAME(gm_tree)(int operation, const GM_T *x, const gm_axes *axes) 
     return nodes[0];
 }
 
+/* Each of `vectors` vectors at `into` takes in its partner at `from`. */
+VEC_FN void GM_NAME(gm_merge)(int operation, int vectors, GM_V *into, const GM_V *from) {
+    GM_UNROLL for (int c = 0; c < vectors; c++) into[c] = GM_NAME(gm_combine)(operation, into[c], from[c]);
+}
+
 /* `vectors` vectors of neighbouring columns, each reduced over the rows of a layout: out[c] from x[offset + c]. */
 VEC_FN void GM_NAME(gm_strip)(int operation, int vectors, const GM_T *x, const gm_axes *axes, GM_T *out) {
     GM_V lanes[GM_LANES * vectors], nodes[GM_NODES * vectors];
@@ -76,26 +101,25 @@ VEC_FN void GM_NAME(gm_strip)(int operation, int vectors, const GM_T *x, const g
         for (int64_t row = 0; row < length; row++) {
             const GM_T *p = x + at.offset;
             GM_V *lane = lanes + row % GM_LANES * vectors;
-            for (int c = 0; c < vectors; c++) {
-                GM_V v = GM_NAME(ld)(p + c * GM_L);
-                lane[c] = row < GM_LANES ? v : GM_NAME(gm_combine)(operation, lane[c], v);
+            if (row < GM_LANES) {
+                GM_UNROLL for (int c = 0; c < vectors; c++) lane[c] = GM_NAME(ld)(p + c * GM_L);
+            } else {
+                GM_UNROLL for (int c = 0; c < vectors; c++)
+                    lane[c] = GM_NAME(gm_combine)(operation, lane[c], GM_NAME(ld)(p + c * GM_L));
             }
-            gm_advance(&at, axes->rank, axes->shape, axes->strides, 1);
+            if (axes->rank == 1) at.offset += axes->inner_stride;
+            else gm_advance(&at, axes->rank, axes->shape, axes->strides, 1);
         }
         for (int64_t h = GM_LANES / 2; h > 0; h /= 2)
-            for (int64_t i = 0; i < h * vectors && i + h * vectors < length * vectors; i++)
-                lanes[i] = GM_NAME(gm_combine)(operation, lanes[i], lanes[i + h * vectors]);
+            for (int64_t i = 0; i < h && i + h < length; i++)
+                GM_NAME(gm_merge)(operation, vectors, lanes + i * vectors, lanes + (i + h) * vectors);
         for (int c = 0; c < vectors; c++) nodes[count * vectors + c] = lanes[c];
         count++;
         for (int64_t bits = block; bits & 1; bits >>= 1, count--)
-            for (int c = 0; c < vectors; c++)
-                nodes[(count - 2) * vectors + c] =
-                    GM_NAME(gm_combine)(operation, nodes[(count - 2) * vectors + c], nodes[(count - 1) * vectors + c]);
+            GM_NAME(gm_merge)(operation, vectors, nodes + (count - 2) * vectors, nodes + (count - 1) * vectors);
     }
     for (; count > 1; count--)
-        for (int c = 0; c < vectors; c++)
-            nodes[(count - 2) * vectors + c] =
-                GM_NAME(gm_combine)(operation, nodes[(count - 2) * vectors + c], nodes[(count - 1) * vectors + c]);
+        GM_NAME(gm_merge)(operation, vectors, nodes + (count - 2) * vectors, nodes + (count - 1) * vectors);
     for (int c = 0; c < vectors; c++) GM_NAME(st)(out + c * GM_L, nodes[c]);
 }
 
@@ -148,7 +172,9 @@ VEC_FN void GM_NAME(gm_chunk_min)(void **bufs, const int64_t *dims, int64_t chun
     GM_NAME(gm_reduce_chunk)(GM_MIN, bufs, dims, chunk);
 }
 
+#undef GM_NOTHING
 #undef GM_START
+#undef GM_TAKE_REST
 #undef GM_TAKE
 #undef GM_HALVE
 #undef GM_FOLD

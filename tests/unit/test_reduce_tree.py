@@ -18,6 +18,14 @@ KINDS = ("sum", "prod", "max", "min")
 FLOATS = ("f32", "f64", "bf16")
 SUFFIX = {"float32": "f32", "float64": "f64", "int32": "i32", "uint32": "u32", "int64": "i64", "bool": "b8"}
 
+
+def chunk_function(kernel: str) -> str:
+    """The function of reduce.h behind an exported kernel: gm_argreduce_max_f32 is gm_chunk_argmax_f32."""
+    _, op, kind, suffix = kernel.split("_")
+    prefix = {"reduce": "", "argreduce": "arg", "scan": "scan_"}[op]
+    return f"gm_chunk_{prefix}{kind}_{suffix}"
+
+
 KERNELS = [f"gm_reduce_{k}_{s}" for k in KINDS for s in (*FLOATS, "i64")]
 KERNELS += [f"gm_reduce_{k}_{s}" for k in ("max", "min") for s in ("i32", "u32")]
 KERNELS += ["gm_reduce_any_b8", "gm_reduce_all_b8"]
@@ -31,7 +39,15 @@ PROTOTYPES = """
     int64_t gm_reduce_chunks(const int64_t *);
     int64_t gm_scan_chunks(const int64_t *);
 """ + "".join(f"void {name}(void **, const int64_t *, int64_t);" for name in KERNELS)
-load = loader('#include "reduce.c"\n#include "runtime.c"\n', PROTOTYPES)
+EXPORTS = "".join(
+    f"void {name}(void **b, const int64_t *d, int64_t c) {{ {chunk_function(name)}(b, d, c); }}\n"
+    for name in KERNELS
+)
+COUNTS = """
+int64_t gm_reduce_chunks(const int64_t *dims) { return gm_reduction_chunks(dims); }
+int64_t gm_scan_chunks(const int64_t *dims) { return gm_scan_chunk_count(dims); }
+"""
+load = loader('#include "reduce.h"\n#include "runtime.c"\n' + EXPORTS + COUNTS, PROTOTYPES)
 
 
 # ---- the definitions: every value may be a row of columns, which NumPy combines one by one ----
