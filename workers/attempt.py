@@ -123,7 +123,8 @@ class Attempt:
             yield
         finally:
             self._patient -= needed
-            self._pace.tick()
+            if needed:
+                self._pace.alive()
 
     def generated(self, index: int, token: Mapping[str, Any]) -> None:
         """A generated token of continuation ``index``; those between two flushes become one event."""
@@ -179,9 +180,11 @@ class Attempt:
             self._say_last_progress()
             self._append_all()
             end = {"result": result, "code": code, "message": message, "model": model}
-            return calls.run(
-                self._redis, calls.finish(self.job.id, self.token, outcome, first=self._sent, **end)
-            )
+            call = calls.finish(self.job.id, self.token, outcome, first=self._sent, **end)
+            state = calls.run(self._redis, call)
+        if state in ("fenced", "refused"):
+            log.warning("job %s: attempt %d ended as %s: %s", self.job.id, self.token, outcome, state)
+        return state
 
     def release(self, reason: str, code: str = "", message: str = "") -> calls.Released:
         """Gives the job back without an outcome."""

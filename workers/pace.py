@@ -8,7 +8,7 @@ from collections import deque
 from typing import Any
 
 WINDOW_S = 60.0
-TICKS_KEPT = 101
+INTERVALS_KEPT = 101
 STALL_FACTOR = 10.0
 
 
@@ -22,21 +22,25 @@ class Pace:
         self.step = -1
         self.steps = 0
         self._reached: deque[tuple[float, int]] = deque()
-        self._last_tick = time.monotonic()
-        self._intervals: deque[float] = deque(maxlen=TICKS_KEPT)
+        self._last_check = self._last_sign = time.monotonic()
+        self._intervals: deque[float] = deque(maxlen=INTERVALS_KEPT)
 
     def tick(self) -> None:
-        """A sign of life."""
+        """A check: the usual interval between two is learnt."""
         now = time.monotonic()
-        self._intervals.append(now - self._last_tick)
-        self._last_tick = now
+        self._intervals.append(now - self._last_check)
+        self._last_check = self._last_sign = now
+
+    def alive(self) -> None:
+        """A sign of life between two checks."""
+        self._last_sign = time.monotonic()
 
     def silent_for(self) -> float:
         """Seconds since the last sign of life."""
-        return time.monotonic() - self._last_tick
+        return time.monotonic() - self._last_sign
 
     def allowed(self, at_least_s: float) -> float:
-        """How long a silence is still normal: ten times the median interval, and at least ``at_least_s``."""
+        """How long a silence is still normal: ten times the usual one, and at least ``at_least_s``."""
         intervals = tuple(self._intervals)
         return max(at_least_s, STALL_FACTOR * statistics.median(intervals)) if intervals else at_least_s
 

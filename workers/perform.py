@@ -60,6 +60,7 @@ def end_early(attempt: Attempt, redis: Redis, reason: Reason) -> None:
 def end_failed(attempt: Attempt, redis: Redis, error: Exception) -> None:
     """Fails the job, or gives it back when another attempt may do better."""
     failure = explain(error)
+    attempt.log("error", failure.message)
     if failure.final:
         attempt.finish("failed", code=failure.code, message=failure.message)
     else:

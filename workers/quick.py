@@ -5,6 +5,7 @@ from __future__ import annotations
 from rq import SimpleWorker
 
 from workers.context import WorkerContext
+from workers.handlers import find_handler
 from workers.rq_options import rq_options
 
 
@@ -14,6 +15,7 @@ class QuickWorker(SimpleWorker):
     def __init__(self, context: WorkerContext) -> None:
         super().__init__(**rq_options(context))
         self._context = context
+        find_handler("sample")  # loads the engine now, not while the first client waits
 
     def handle_warm_shutdown_request(self) -> None:
         self._context.stop.set()

@@ -77,6 +77,8 @@ class TrainingRun:
             text = read_corpus(self._spec["corpus"], store)
         with attempt.stage("model"):
             self._training = self._open(text)
+        if self._training.step > 0:
+            attempt.log("info", f"goes on from the checkpoint of step {self._training.step}")
         characters = self._training.tokenizer
         self._prompts = {prompt: readable_prompt(prompt, characters) for prompt in self._spec["prompts"]}
         self._saved_step = -1
