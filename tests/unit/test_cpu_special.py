@@ -14,7 +14,7 @@ from engine.core.opdef import make
 from engine.devices.array import Array
 from engine.devices.cpu import CpuDevice
 from engine.devices.toolchain import find_toolchain
-from engine.errors import ShapeError
+from engine.errors import BoundsError, ShapeError
 
 if find_toolchain() is None:
     pytest.skip("no C compiler here", allow_module_level=True)
@@ -223,6 +223,14 @@ def test_scatter_adds_in_order_from_the_old_value() -> None:
 def test_scatter_set_keeps_the_last() -> None:
     x, index = array([0, 0, 0], int32), array([1, 2, 1], int64)
     assert run("scatter", x, index, array([5, 6, 7], int32), attrs=("set", "checked")) == [0, 7, 6]
+
+
+def test_a_checked_scatter_names_the_index_its_place_and_the_axis() -> None:
+    x, index = array([0, 0, 0], int32), Array.from_list([0, 1, 2, -1], (2, 2), int64)
+    values = Array.from_list([1, 2, 3, 4], (2, 2), int32)
+    with pytest.raises(BoundsError, match=r"scatter: index -1 at position \(1, 1\) .* axis 0 of size 3"):
+        run("scatter", x, index, values, attrs=("add", "checked"))
+    assert x.tolist() == [0, 0, 0]
 
 
 def test_scatter_of_nothing_changes_nothing() -> None:
