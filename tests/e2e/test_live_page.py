@@ -215,6 +215,49 @@ def test_chart_and_samples_share_one_step(system: System, open_page: OpenPage) -
     expect(text).to_have_attribute("data-step", "100")
 
 
+def test_the_chart_zooms_by_mouse_and_keyboard(system: System, open_page: OpenPage) -> None:
+    worker = system.start("Zoomed")
+    worker.losses(range(1, 1001), lambda step: 1000.0 / step)
+    page = open_page(job_url(system, worker))
+    expect_reading(page, "^step 1,000,")
+    expect(chart(page)).to_have_attribute("aria-valuemax", "1000")
+    box = page.locator(".u-over").bounding_box()
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.4, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, middle, steps=5)
+    page.mouse.up()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_visible()
+    assert 380 < float(page.evaluate("document.querySelector('.chart').ariaValueMin")) < 420
+    assert 580 < float(page.evaluate("document.querySelector('.chart').ariaValueMax")) < 620
+    page.get_by_role("button", name="Reset zoom").click()
+    expect(chart(page)).to_have_attribute("aria-valuemax", "1000")
+
+    chart(page).focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("+")
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_hidden()
+
+
+def test_the_curve_can_be_read_over_time(system: System, open_page: OpenPage) -> None:
+    worker = system.start("Over time")
+    worker.losses(range(1, 51), float)
+    page = open_page(job_url(system, worker))
+    expect_reading(page, "^step 50,")
+    worker.losses(range(51, 101), float)
+    expect_reading(page, "^step 100,")
+    page.get_by_role("radio", name="Time").check()
+    expect(chart(page)).to_have_attribute("aria-label", re.compile("^Loss by time"))
+    seconds = float(page.evaluate("document.querySelector('.chart').ariaValueMax"))
+    assert 0 < seconds < 60
+    expect_pixels(page, "--train", 50)
+    chart(page).focus()
+    page.keyboard.press("Home")
+    expect_reading(page, "^step 1,")
+
+
 def test_every_sample_stays(system: System, open_page: OpenPage) -> None:
     worker = system.start("Many samples")
     worker.say(*(("sample", {"step": step, "prompt": "to ", "text": f"to {step}!"}) for step in range(500)))

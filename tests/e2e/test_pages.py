@@ -165,6 +165,20 @@ def test_the_form_starts_a_job(system: System, open_page: OpenPage) -> None:
     assert job["spec"]["batch"] == 32
 
 
+def test_a_failed_job_is_retried_and_cloned(system: System, open_page: OpenPage) -> None:
+    worker = system.start("Fails")
+    worker.finish("failed", code="crash", message="a bug")
+    page = open_page(f"{system.url}/jobs/{worker.job_id}")
+    page.get_by_role("button", name="Retry").click()
+    expect(page.get_by_text("retry of")).to_be_visible()
+    expect(page.get_by_role("link", name=worker.job_id)).to_be_visible()
+    assert system.job(page.url.rpartition("/")[2])["retry_of"] == worker.job_id
+    page.get_by_role("link", name="Clone").click()
+    expect(page.get_by_label("Steps", exact=True)).to_have_value("400")
+    expect(page.get_by_role("radio", name="paste text")).to_be_checked()
+    expect(page.get_by_role("button", name="Start training")).to_be_disabled()
+
+
 def test_the_playground_writes_as_the_tokens_come(system: System, open_page: OpenPage) -> None:
     system.publish("hamlet")
     calls.run(system.redis, calls.heartbeat("test-worker", QUICK, {}))

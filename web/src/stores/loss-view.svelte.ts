@@ -4,7 +4,7 @@ import type { Line, Mark, Picture } from "../lib/plot";
 import type { Range } from "../lib/scale";
 import { Smoothing } from "../lib/smoothing";
 
-export const FACTORS = [0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995] as const;
+export const FACTORS = [0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999] as const;
 const USUAL_FACTOR = 3;
 
 export type Axis = "step" | "time";
