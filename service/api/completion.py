@@ -119,7 +119,8 @@ async def start(backend: Backend, principal: Principal, spec: Sample) -> Complet
     """Queues the job and waits until a worker has it. UnavailableError when there is no worker."""
     prepared = await prepare(backend, principal, "sample", spec.model_dump())
     options = Options(timeout_s=TIMEOUT_S, max_attempts=1)
-    job, _ = await submit(backend, principal, Submission("sample", prepared, options, ephemeral=True))
+    new = Submission("sample", prepared, options, ephemeral=True)
+    job = (await submit(backend, principal, new)).job
     completion = Completion(backend, principal, job)
     try:
         if not await _has_started(backend, job):

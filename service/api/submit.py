@@ -17,7 +17,7 @@ from service.api.keys import Principal
 from service.api.problems import invalid_fields
 from service.errors import ConflictError, QuotaError, invalid_field
 from service.ids import new_id
-from service.jobs.calls import NewJob, accept, arun, dumps
+from service.jobs.calls import NewJob, accept, arun
 from service.jobs.records import JobRecord
 from service.specs import KINDS, Kind, Prepared, Strict
 
@@ -56,7 +56,7 @@ class Submission:
     retry_of: str = ""
     idempotency_key: str | None = None
     path: str = "/v1/jobs"
-    body: Any = None
+    body: Strict | None = None
 
 
 def find_kind(name: str) -> Kind:
@@ -77,8 +77,17 @@ async def prepare(backend: Backend, principal: Principal, kind_name: str, spec: 
     return await kind.prepare(read, RedisCatalogue(backend, principal))
 
 
-async def submit(backend: Backend, principal: Principal, new: Submission) -> tuple[JobRecord, bool]:
-    """Queues a job; returns its record, and whether an earlier request with this key had made it."""
+@dataclass(frozen=True)
+class Submitted:
+    """The job, its place in the queue, and whether an earlier request with the same key had made it."""
+
+    job: JobRecord
+    place: int | None
+    replayed: bool = False
+
+
+async def submit(backend: Backend, principal: Principal, new: Submission) -> Submitted:
+    """Queues a job, once for each idempotency key."""
     for content in new.prepared.blobs.values():
         await asyncio.to_thread(backend.blobs.put, content)
     job = NewJob(
@@ -115,8 +124,9 @@ async def submit(backend: Backend, principal: Principal, new: Submission) -> tup
         )
     backend.waker.wake(job.lane, accepted.missing_tickets)
     if accepted.outcome == "replayed":
-        return await backend.job(accepted.job, principal), True
-    return queued_record(job, accepted.created_at), False
+        earlier = await backend.job(accepted.job, principal)
+        return Submitted(earlier, await backend.queue_position(earlier), replayed=True)
+    return Submitted(queued_record(job, accepted.created_at), accepted.place or None)
 
 
 def _idempotency(principal: Principal, new: Submission) -> tuple[str, str]:
@@ -127,8 +137,9 @@ def _idempotency(principal: Principal, new: Submission) -> tuple[str, str]:
         raise invalid_field(
             "Idempotency-Key", new.idempotency_key, "must be 1 to 255 visible ASCII characters"
         )
+    body = new.body.model_dump_json() if new.body else ""
     scope = f"{principal.owner}\n{new.path}\n{new.idempotency_key}"
-    return hashlib.sha256(scope.encode()).hexdigest(), hashlib.sha256(dumps(new.body).encode()).hexdigest()
+    return hashlib.sha256(scope.encode()).hexdigest(), hashlib.sha256(body.encode()).hexdigest()
 
 
 def queued_record(job: NewJob, created_at: int) -> JobRecord:

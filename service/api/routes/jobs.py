@@ -16,11 +16,11 @@ from service.api.hub import End
 from service.api.openapi import json_body
 from service.api.pages import Page
 from service.api.requests import parse, read_body
-from service.api.submit import JobRequest, Options, Submission, find_kind, prepare, submit
+from service.api.submit import JobRequest, Options, Submission, Submitted, find_kind, prepare, submit
 from service.api.views import job_view
 from service.errors import ConflictError, GoneError, NotFoundError, invalid_field
 from service.jobs import calls
-from service.jobs.records import STATES, JobRecord, checkpoints, key
+from service.jobs.records import STATES, checkpoints, key
 from service.specs import KINDS, Prepared
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
@@ -66,22 +66,21 @@ async def create_job(
                 "estimate": prepared.estimate,
             }
         )
-    new = Submission(body.kind, prepared, body, idempotency_key=idempotency_key, body=body.model_dump())
-    job, replayed = await submit(backend, principal, new)
-    return await created(request, job, replayed)
+    new = Submission(body.kind, prepared, body, idempotency_key=idempotency_key, body=body)
+    return await created(request, await submit(backend, principal, new))
 
 
-async def created(request: Request, job: JobRecord, replayed: bool) -> Response:
+async def created(request: Request, submitted: Submitted) -> Response:
     """The answer to a request that made a job: at once, or at its end if the client prefers to wait."""
-    backend = backend_of(request)
+    backend, job, position = backend_of(request), submitted.job, submitted.place
     headers = {"Location": f"/v1/jobs/{job.id}"}
-    if replayed:
+    if submitted.replayed:
         headers["Idempotency-Replayed"] = "true"
     if seconds := wait_of(request):
         await wait_until_ended(backend, job.id, 0, seconds)
         job = await backend.job(job.id, principal_of(request))
         headers["Preference-Applied"] = f"wait={seconds}"
-    position = await backend.queue_position(job)
+        position = await backend.queue_position(job)
     return JSONResponse(job_view(job, position), 200 if job.is_terminal else 202, headers)
 
 
@@ -200,11 +199,8 @@ async def retry_job(
     )
     prepared = Prepared(old.spec, old.estimate, old.lane)
     path = f"/v1/jobs/{job_id}/retry"
-    new = Submission(
-        old.kind, prepared, options, retry_of=old.id, idempotency_key=idempotency_key, path=path, body={}
-    )
-    job, replayed = await submit(backend, principal, new)
-    return await created(request, job, replayed)
+    new = Submission(old.kind, prepared, options, retry_of=old.id, idempotency_key=idempotency_key, path=path)
+    return await created(request, await submit(backend, principal, new))
 
 
 @router.delete("/{job_id}", status_code=204, summary="Delete a job that has ended")
