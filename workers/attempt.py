@@ -52,10 +52,17 @@ class Attempt:
     Handlers call ``check`` often, and say what happens with ``metric``, ``progress``, ``emit`` and ``log``.
     """
 
-    def __init__(self, redis: Redis, claim: Claim, timing: Timing, stop: threading.Event) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        claim: Claim,
+        resume_from: dict[str, Any] | None,
+        timing: Timing,
+        stop: threading.Event,
+    ) -> None:
         self.job = claim.job
         self.token = claim.token
-        self.resume_from = claim.checkpoint
+        self.resume_from = resume_from
         self._stored_seq = claim.stored_seq
         self._redis = redis
         self._timing = timing

@@ -192,6 +192,21 @@ def test_released_by_sigterm_it_goes_on_at_the_same_step(
     assert job["result"]["weights"] == uninterrupted["result"]["weights"]
 
 
+def test_a_retry_goes_on_from_the_last_checkpoint(
+    client: Client, system: Cluster, batch: Any, uninterrupted: dict[str, Any]
+) -> None:
+    batch()
+    old = client.submit("train", {**SPEC, "checkpoint_every_s": 3600})["id"]
+    system.wait_step(old, 7)
+    client.cancel(old)
+    assert client.wait(old, timeout_s=20)["state"] == "cancelled"
+    reached = last_step(system.events(old))
+    job = client.wait(client.retry(old)["id"], timeout_s=60)
+    assert job["retry_of"] == old
+    assert steps_by_attempt(system.events(job["id"]))[1][0] == reached + 1
+    assert job["result"]["weights"] == uninterrupted["result"]["weights"]
+
+
 def merged_losses(events: list[dict[str, Any]]) -> dict[int, float]:
     """The last loss said of each step."""
     losses = {}
