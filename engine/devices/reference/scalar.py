@@ -13,7 +13,7 @@ from math import copysign, inf, isinf, isnan, nan
 from typing import Any, TypeAlias
 
 from engine.core.dtype import DType, bool_, float64, uint32
-from engine.devices.reference.rounding import int_to_f32
+from engine.devices.reference.rounding import int_to_f32, rounder
 
 Function: TypeAlias = Callable[..., Any]
 
@@ -115,22 +115,24 @@ def mod(a: float, b: float) -> float:
     return rest + b if (rest < 0) != (b < 0) else rest
 
 
-def floordiv(a: float, b: float) -> float:
-    """The integer q for which a - q·b is ``mod``: the quotient may round up to an integer that is too
-    large.
-    """
-    if b == 0:
-        return div(a, b)
-    if isinf(a) or isnan(a) or isnan(b):
-        return nan
-    rest = math.fmod(a, b)
-    quotient = div(a - rest, b)
-    if rest != 0 and (rest < 0) != (b < 0):
-        quotient -= 1.0
-    if quotient == 0:
-        return copysign(0.0, div(a, b))
-    whole = floor(quotient)
-    return whole + 1.0 if quotient - whole > 0.5 else whole
+def floordiv(rounded: Callable[[float], float]) -> Function:
+    """The integer q for which a - q·b is ``mod``; each step is rounded to the dtype."""
+
+    def floordiv(a: float, b: float) -> float:
+        if b == 0:
+            return div(a, b)
+        if isinf(a) or isnan(a) or isnan(b):
+            return nan
+        rest = math.fmod(a, b)
+        quotient = rounded(div(rounded(a - rest), b))  # an integer but for its rounding
+        if rest != 0 and (rest < 0) != (b < 0):
+            quotient = rounded(quotient - 1.0)
+        if quotient == 0:
+            return copysign(0.0, div(a, b))
+        whole = floor(quotient)
+        return whole + 1.0 if quotient - whole > 0.5 else whole
+
+    return floordiv
 
 
 def mod_int(a: int, b: int) -> int:
@@ -183,7 +185,6 @@ _FLOAT: dict[str, Function] = {
     "max": max_,
     "min": min_,
     "mod": mod,
-    "floordiv": floordiv,
     "atan2": math.atan2,
 }
 _INT: dict[str, Function] = {
@@ -204,6 +205,9 @@ def function(op: str, dtype: DType) -> Function:
     """The function of ``op`` for operands of ``dtype``."""
     if op in ("shl", "shr"):
         return {"shl": shl, "shr": shr}[op](8 * dtype.size)
+    if op == "floordiv" and dtype.is_float:
+        round_ = rounder(dtype)
+        return floordiv(lambda x: round_((x,))[0])
     own = {"float": _FLOAT, "int": _INT, "bool": {**_INT, **_BOOL}}[dtype.kind]
     return own.get(op) or _ANY[op]
 
