@@ -258,6 +258,17 @@ def test_the_curve_can_be_read_over_time(system: System, open_page: OpenPage) ->
     expect_reading(page, "^step 1,")
 
 
+def test_a_touch_picks_a_step(system: System, open_page: OpenPage) -> None:
+    worker = system.start("Touched")
+    worker.losses(range(1, 101), float)
+    page = open_page(job_url(system, worker), width=390, has_touch=True, is_mobile=True)
+    expect_reading(page, "^step 100,")
+    page.locator(".u-over").scroll_into_view_if_needed()
+    box = page.locator(".u-over").bounding_box()
+    page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect_reading(page, r"^step (4[5-9]|5[0-5]),")
+
+
 def test_every_sample_stays(system: System, open_page: OpenPage) -> None:
     worker = system.start("Many samples")
     worker.say(*(("sample", {"step": step, "prompt": "to ", "text": f"to {step}!"}) for step in range(500)))
