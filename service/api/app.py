@@ -16,6 +16,7 @@ from service.api.routes import completions, dashboard, events, files, jobs, metr
 from service.api.security import Guard
 from service.api.submit import ENGINE_VERSION, Options
 from service.api.sweeper import sweep_forever
+from service.jobs.schema import check_schema
 from service.settings import Settings
 
 ROUTERS = (jobs, events, metrics, files, models, completions, ops)
@@ -28,6 +29,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        await asyncio.to_thread(check_schema, backend.waker.redis)
         backend.hub.start()
         sweeper = asyncio.create_task(sweep_forever(backend))
         try:

@@ -11,7 +11,7 @@ from service.api.backend import Backend
 from service.api.hub import Batch, End
 from service.api.keys import Principal
 from service.api.submit import Options, Submission, prepare, submit
-from service.errors import InternalError, ProblemError, UnavailableError
+from service.errors import InternalError, InvalidFieldsError, NotFoundError, ProblemError, UnavailableError
 from service.jobs.calls import arun, cancel, lane_state
 from service.jobs.events import LoggedEvent
 from service.jobs.records import JobRecord, Json
@@ -117,7 +117,13 @@ def _failure(job: JobRecord) -> ProblemError:
 
 async def start(backend: Backend, principal: Principal, spec: Sample) -> Completion:
     """Queues the job and waits until a worker has it. UnavailableError when there is no worker."""
-    prepared = await prepare(backend, principal, "sample", spec.model_dump())
+    try:
+        prepared = await prepare(backend, principal, "sample", spec.model_dump())
+    except InvalidFieldsError as error:
+        if error.param == "spec.model":
+            detail = f"There is no model {spec.model!r}."
+            raise NotFoundError(detail, code="unknown-model", param="model") from error
+        raise
     options = Options(timeout_s=TIMEOUT_S, max_attempts=1)
     new = Submission("sample", prepared, options, ephemeral=True)
     job = (await submit(backend, principal, new)).job

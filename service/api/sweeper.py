@@ -1,4 +1,4 @@
-"""Takes lost jobs back and replaces missing tickets, in whichever API process holds the lock."""
+"""Takes lost jobs back, replaces missing tickets, collects blobs; in whichever API process holds the lock."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import secrets
 from redis.exceptions import RedisError
 
 from service.api.backend import Backend, answer
+from service.api.collector import collect
 from service.jobs import tickets
 from service.jobs.calls import arun, lane_state, sweep
 from service.jobs.lanes import LANES
@@ -18,15 +19,20 @@ log = logging.getLogger(__name__)
 
 LOCK = key("sweeper")
 SWEEP_LIMIT = 100
+COLLECT_EVERY_S = 3600.0
 
 
 async def sweep_forever(backend: Backend) -> None:
     """Sweeps every ``sweep_s`` until cancelled; an outage of Redis only delays it."""
     me = secrets.token_hex(8).encode()
+    collected_at = asyncio.get_running_loop().time()
     while True:
         try:
             if await _has_lock(backend, me):
                 await sweep_once(backend)
+                if asyncio.get_running_loop().time() - collected_at > COLLECT_EVERY_S:
+                    collected_at = asyncio.get_running_loop().time()
+                    await collect(backend)
         except RedisError as error:
             log.warning("the sweep failed: %s", error)
         except Exception:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -108,13 +110,26 @@ class FolderStore:
         file.seek(start)
         return file
 
-    def delete(self, name: str) -> bool:
-        """Removes a blob; returns whether it was there."""
+    def delete(self, name: str, before: float | None = None) -> bool:
+        """Removes a blob, or only if it was last put before a time (s); returns whether it did."""
+        path = self.path(name)
         try:
-            self.path(name).unlink()
+            if before is not None and path.stat().st_mtime >= before:
+                return False
+            path.unlink()
         except FileNotFoundError:
             return False
         return True
+
+    def older_than(self, before: float) -> Iterator[str]:
+        """Names of the blobs that were last put before a time; what writers left half-written is removed."""
+        for path in self.root.glob("*/*"):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < before:
+                    if path.parent == self.partial:
+                        path.unlink()
+                    else:
+                        yield path.parent.name + path.name
 
     def check(self) -> None:
         """Raises BlobError unless a file can be created here."""

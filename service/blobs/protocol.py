@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import BinaryIO, Protocol
 
 _NAME = re.compile(r"[0-9a-f]{64}")
@@ -58,8 +59,11 @@ class BlobStore(Protocol):
     def open_range(self, name: str, start: int = 0) -> BinaryIO:
         """A readable file positioned at ``start``; the caller closes it."""
 
-    def delete(self, name: str) -> bool:
-        """Removes a blob; returns whether it was there."""
+    def delete(self, name: str, before: float | None = None) -> bool:
+        """Removes a blob, or only if it was last put before a time (s); returns whether it did."""
+
+    def older_than(self, before: float) -> Iterator[str]:
+        """Names of the blobs that were last put before a time (s since the epoch)."""
 
     def check(self) -> None:
         """Raises BlobError when the store can't take a blob now."""

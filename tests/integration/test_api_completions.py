@@ -98,6 +98,13 @@ def test_models_are_listed_and_found_by_id_and_alias(api: Api, client: OpenAI, m
     assert api.http.get("/v1/models/bard/weights").content == b"weights of the bard"
 
 
+def test_an_unknown_model_is_404_as_clients_expect(api: Api, client: OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.completions.create(model="nobody", prompt="x")
+    assert (caught.value.code, caught.value.param) == ("unknown-model", "model")
+    assert api.queued() == 0
+
+
 def test_a_whole_completion(api: Api, client: OpenAI, model: str) -> None:
     with answering(api, say_hello) as worker:
         made = client.completions.create(model="bard", prompt="say: ", max_tokens=5, seed=7, stop=["\n"])
@@ -230,7 +237,6 @@ def test_leaving_a_waiting_completion_cancels_the_job(api: Api, model: str) -> N
 @pytest.mark.parametrize(
     "change, param",
     [
-        ({"model": "nobody"}, "spec.model"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"temperature": -1}, "temperature"),
         ({"top_p": 0}, "top_p"),
@@ -267,4 +273,4 @@ def test_a_checkpoint_can_be_sampled(api: Api, client: OpenAI) -> None:
             client.completions.create(model=name, prompt="x")
         spec = api.http.get(f"/v1/jobs/{sampler.job}").json()["spec"]
         assert api.blobs.get(spec["weights"]) == weights
-    assert api.http.post("/v1/completions", json={"model": f"{job}@7", "prompt": "x"}).status_code == 422
+    assert api.http.post("/v1/completions", json={"model": f"{job}@7", "prompt": "x"}).status_code == 404
