@@ -201,6 +201,7 @@ static inline int64_t gm_part(int64_t size, int64_t parts, int64_t grain, int64_
 
 #define GM_T float
 #define GM_S f32
+#define GM_TAG f32
 #define GM_V vf32
 #define GM_L LF
 #define GM_LANES_OF VEC_LANES_F
@@ -208,6 +209,7 @@ static inline int64_t gm_part(int64_t size, int64_t parts, int64_t grain, int64_
 
 #define GM_T double
 #define GM_S f64
+#define GM_TAG f64
 #define GM_V vf64
 #define GM_L LD
 #define GM_LANES_OF VEC_LANES_D

@@ -1,12 +1,14 @@
-/* The product for one element type, included by gemm.h with
+/* The product for one element type, included with
  *   GM_T  element type    GM_S  its suffix in vec.h    GM_V  its vector type    GM_L  lanes of that vector
  *   GM_LANES_OF  the macro of vec.h that picks a list with that many entries
+ *   GM_TAG  the suffix of all names defined here, so that a file can hold several instances
  *
  * A tile is up to GM_ROWS rows by up to GM_VECTORS vectors of the output, held in registers while k runs through a
  * panel; thin products (at most GM_THIN rows) use wider tiles, so that b is streamed once in long pieces. A tile reads
  * a element by element, so any strides of a serve as they are; b must come in vectors. */
 
-#define GM_NAME(x) GM_PASTE(x, GM_S)
+#define GM_NAME(x) GM_PASTE(x, GM_TAG)
+#define GM_OP(x) GM_PASTE(x, GM_S)
 
 #include "gemm_pack.h"
 
@@ -16,11 +18,11 @@ typedef void GM_NAME(gm_tile)(int64_t k, const GM_T *a, int64_t a_row, int64_t a
                               GM_T *c, int64_t c_row, int64_t columns, int first);
 
 #define GM_ZERO(i, j) GM_V c##i##_##j = {0};
-#define GM_LOAD(i, j) GM_V b##j = GM_NAME(hold)(GM_NAME(ld)(b + j * GM_L));
-#define GM_FMA(i, j) c##i##_##j = GM_NAME(fma)(GM_NAME(set1)(GM_A_##i), b##j, c##i##_##j);
-#define GM_SPILL(i, j) GM_NAME(st)(part + (i * width + j * GM_L), c##i##_##j);
-#define GM_START(i, j) GM_NAME(st)(c + i * c_row + j * GM_L, c##i##_##j + (GM_V){0});
-#define GM_ADD(i, j) GM_NAME(st)(c + i * c_row + j * GM_L, GM_NAME(ld)(c + i * c_row + j * GM_L) + c##i##_##j);
+#define GM_LOAD(i, j) GM_V b##j = GM_OP(hold)(GM_OP(ld)(b + j * GM_L));
+#define GM_FMA(i, j) c##i##_##j = GM_OP(fma)(GM_OP(set1)(GM_A_##i), b##j, c##i##_##j);
+#define GM_SPILL(i, j) GM_OP(st)(part + (i * width + j * GM_L), c##i##_##j);
+#define GM_START(i, j) GM_OP(st)(c + i * c_row + j * GM_L, c##i##_##j + (GM_V){0});
+#define GM_ADD(i, j) GM_OP(st)(c + i * c_row + j * GM_L, GM_OP(ld)(c + i * c_row + j * GM_L) + c##i##_##j);
 
 #define GM_TILE(R, C)                                                                                          \
     static void GM_NAME(gm_tile_##R##x##C)(int64_t k, const GM_T *a, int64_t a_row, int64_t a_col,             \
@@ -146,4 +148,6 @@ static inline void GM_NAME(gm_chunk)(void **bufs, const int64_t *dims, int64_t c
 #undef GM_V
 #undef GM_L
 #undef GM_LANES_OF
+#undef GM_TAG
 #undef GM_NAME
+#undef GM_OP

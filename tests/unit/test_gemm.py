@@ -37,11 +37,19 @@ PROTOTYPES = """
     void gm_pool_set(int threads);
     void gm_launch(void (*f)(void **, const int64_t *, int64_t), const int64_t *dims, int64_t chunks,
         void *, void *, void *, void *, void *, void *, void *, void *);
-""" + "".join(
-    f"void gm_dot_{s}(void **, const int64_t *, int64_t); int64_t gm_dot_{s}_chunks(const int64_t *);"
-    for s in ("f32", "f64", "bf16", "i32", "u32", "i64")
+"""
+KERNELS = """
+void dot_{s}(void **bufs, const int64_t *dims, int64_t chunk) {{ gm_chunk_{s}(bufs, dims, chunk); }}
+int64_t chunks_{s}(const int64_t *dims) {{ return gm_{count}_chunk_count((const gm_dot *)dims, {size}); }}
+"""
+SIZES = {"f32": 4, "f64": 8, "bf16": 2, "i32": 4, "u32": 4, "i64": 8}
+EXPORTS = "".join(
+    KERNELS.format(s=s, size=size, count="dot" if s in ("f32", "f64") else "row") for s, size in SIZES.items()
 )
-load = loader(DEFINITION + '#include "gemm.c"\n#include "runtime.c"\n', PROTOTYPES)
+PROTOTYPES += "".join(
+    f"void dot_{s}(void **, const int64_t *, int64_t); int64_t chunks_{s}(const int64_t *);" for s in SIZES
+)
+load = loader(DEFINITION + '#include "gemm.h"\n#include "runtime.c"\n' + EXPORTS, PROTOTYPES)
 SUFFIX = {
     "float32": "f32",
     "float64": "f64",
@@ -74,9 +82,7 @@ def dot(
     dims = ffi.new("int64_t[]", describe(a, b))
     pointers = [ffi.cast("void *", x.ctypes.data) for x in (out, a, b)] + [ffi.NULL] * 5
     lib.gm_pool_set(threads)
-    lib.gm_launch(
-        getattr(lib, f"gm_dot_{suffix}"), dims, getattr(lib, f"gm_dot_{suffix}_chunks")(dims), *pointers
-    )
+    lib.gm_launch(getattr(lib, f"dot_{suffix}"), dims, getattr(lib, f"chunks_{suffix}")(dims), *pointers)
     return out
 
 
@@ -159,7 +165,9 @@ def test_products_cut_in_many_chunks_have_the_same_bits_for_any_number_of_thread
     dtype: str, layouts: tuple[str, str]
 ) -> None:
     rng = np.random.default_rng(2)
-    for m, n, k in ((300, 530, 400), (1024, 65, 128), (3, 2000, 700), (128, 384, 1024), (600, 1, 700)):
+    shapes = [(300, 530, 400), (1024, 65, 128), (3, 2000, 700), (128, 384, 1024), (600, 1, 700)]
+    shapes += [(40, 1024, 1024), (200, 1100, 300)]  # rows pages apart; b too big to be read in place
+    for m, n, k in shapes:
         a, b = strided(rng, (m, k), dtype, layouts[0]), strided(rng, (k, n), dtype, layouts[1])
         expected = definition(a, b)
         for threads in (1, 2, 3, 7):
@@ -207,7 +215,7 @@ def test_memory_outside_the_operands_is_neither_read_nor_written() -> None:
         dims = ffi.new("int64_t[]", describe(a, b))
         out = guarded[32:-32].reshape(m, n)
         pointers = [ffi.cast("void *", x.ctypes.data) for x in (out, a, b)] + [ffi.NULL] * 5
-        lib.gm_launch(lib.gm_dot_f32, dims, lib.gm_dot_f32_chunks(dims), *pointers)
+        lib.gm_launch(lib.dot_f32, dims, lib.chunks_f32(dims), *pointers)
         same_bits(out, definition(a, b))
         assert (guarded[:32] == 5).all() and (guarded[-32:] == 5).all()
 
