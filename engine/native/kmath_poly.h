@@ -4,20 +4,22 @@
 
 #include "vec.h"
 
-#define K_LN2_HIGH_F32 0x1.62e4p-1f
-#define K_LN2_LOW_F32 0x1.7f7d1cp-20f
-#define K_LN2_HIGH_F64 0x1.62e42fefa4p-1
-#define K_LN2_LOW_F64 -0x1.8432a1b0e2634p-43
-#define K_PIO2_1_F32 0x1.921fb6p+0f
-#define K_PIO2_2_F32 -0x1.777a5cp-25f
-#define K_PIO2_3_F32 -0x1.ee59dap-50f
-#define K_PIO2_1_F64 0x1.921fb54442d18p+0
-#define K_PIO2_2_F64 0x1.1a62633145c07p-54
-#define K_PIO2_3_F64 -0x1.f1976b7ed8fbcp-110
-#define K_PIO4_1_F64 0x1.921fb54442d18p-1
-#define K_PIO4_2_F64 0x1.1a62633145c07p-55
-#define K_TWO_THIRDS_1_F64 0x1.5555555555555p-1
-#define K_TWO_THIRDS_2_F64 0x1.5555555555555p-55
+#define K_LN2_HIGH_f32 0x1.62e4p-1f
+#define K_LN2_LOW_f32 0x1.7f7d1cp-20f
+#define K_LN2_HIGH_f64 0x1.62e42fefa4p-1
+#define K_LN2_LOW_f64 -0x1.8432a1b0e2634p-43
+#define K_PIO2_1_f32 0x1.921fb6p+0f
+#define K_PIO2_2_f32 -0x1.777a5cp-25f
+#define K_PIO2_3_f32 -0x1.ee59dap-50f
+#define K_PIO2_1_f64 0x1.921fb54442d18p+0
+#define K_PIO2_2_f64 0x1.1a62633145c07p-54
+#define K_PIO2_3_f64 -0x1.f1976b7ed8fbcp-110
+#define K_PIO4_1_f32 0x1.921fb6p-1f
+#define K_PIO4_2_f32 -0x1.777a5cp-26f
+#define K_PIO4_1_f64 0x1.921fb54442d18p-1
+#define K_PIO4_2_f64 0x1.1a62633145c07p-55
+#define K_TWO_THIRDS_1_f64 0x1.5555555555555p-1
+#define K_TWO_THIRDS_2_f64 0x1.5555555555555p-55
 static const uint64_t k_two_over_pi[21] = {
     0x0000000000000000u, 0xa2f9836e4e441529u, 0xfc2757d1f534ddc0u, 0xdb6295993c439041u,
     0xfe5163abdebbc561u, 0xb7246e3a424dd2e0u, 0x06492eea09d1921cu, 0xfe1deb1cb129a73eu,
@@ -101,6 +103,16 @@ VEC_FN vf32 k_poly_cos_f32(vf32 x) {
     return p;
 }
 
+/* atan(s) = s + s^3 p(s^2), |s| <= 0.41422; weighted error 2^-30.4 */
+VEC_FN vf32 k_poly_atan_f32(vf32 x) {
+    vf32 p = set1_f32(-0x1.f2e58cp-5f);
+    p = fma_f32(p, x, set1_f32(0x1.b22454p-4f));
+    p = fma_f32(p, x, set1_f32(-0x1.23b9a2p-3f));
+    p = fma_f32(p, x, set1_f32(0x1.9991e2p-3f));
+    p = fma_f32(p, x, set1_f32(-0x1.55554ap-2f));
+    return p;
+}
+
 /* e^r = 1 + r + r^2 p(r), |r| <= ln2/2; weighted error 2^-57.8 */
 VEC_FN vf64 k_poly_exp_f64(vf64 x) {
     vf64 p = set1_f64(0x1.ade2a96c5fb8bp-26);
@@ -139,13 +151,12 @@ VEC_FN vf64 k_poly_log_f64(vf64 x) {
     return p;
 }
 
-/* log((1+s)/(1-s)) = 2 s + s^3 p(s^2), |s| <= 0.17158; weighted error 2^-43.9 */
+/* log((1+s)/(1-s)) = 2 s + s^3 p(s^2), |s| <= 0.17158; weighted error 2^-36.6 */
 VEC_FN vf64 k_poly_log_short_f64(vf64 x) {
-    vf64 p = set1_f64(0x1.91159c6689e9bp-3);
-    p = fma_f64(p, x, set1_f64(0x1.c62b1372b40edp-3));
-    p = fma_f64(p, x, set1_f64(0x1.249411f293a41p-2));
-    p = fma_f64(p, x, set1_f64(0x1.999996a93dd16p-2));
-    p = fma_f64(p, x, set1_f64(0x1.555555561e498p-1));
+    vf64 p = set1_f64(0x1.e2f6f8f3d82cbp-3);
+    p = fma_f64(p, x, set1_f64(0x1.2438d3bc56912p-2));
+    p = fma_f64(p, x, set1_f64(0x1.999a7a9a5e3ecp-2));
+    p = fma_f64(p, x, set1_f64(0x1.555554fd9367p-1));
     return p;
 }
 
@@ -252,20 +263,6 @@ VEC_FN vf64 k_poly_atan_f64(vf64 x) {
     p = fma_f64(p, x, set1_f64(-0x1.24924922ad448p-3));
     p = fma_f64(p, x, set1_f64(0x1.9999999995868p-3));
     p = fma_f64(p, x, set1_f64(-0x1.555555555553dp-2));
-    return p;
-}
-
-/* atan_short(s) = s + s^3 p(s^2), |s| <= 1.0; weighted error 2^-28.5 */
-VEC_FN vf64 k_poly_atan_short_f64(vf64 x) {
-    vf64 p = set1_f64(-0x1.d633eaf23958fp-10);
-    p = fma_f64(p, x, set1_f64(0x1.65a8b8fe13f5p-7));
-    p = fma_f64(p, x, set1_f64(-0x1.fed3b44cf58aep-6));
-    p = fma_f64(p, x, set1_f64(0x1.dacb1fafae793p-5));
-    p = fma_f64(p, x, set1_f64(-0x1.5834f1d02246ep-4));
-    p = fma_f64(p, x, set1_f64(0x1.c09a20d33fb8cp-4));
-    p = fma_f64(p, x, set1_f64(-0x1.2421b8954f025p-3));
-    p = fma_f64(p, x, set1_f64(0x1.9991fd7a7389ap-3));
-    p = fma_f64(p, x, set1_f64(-0x1.55553e5bb35f2p-2));
     return p;
 }
 

@@ -65,8 +65,8 @@ static __attribute__((noinline, unused)) k_angle k_payne_hanek(double x) {
     }
     double head, tail;
     k_fraction(hi, lo, &head, &tail);
-    double r = head * K_PIO2_1_F64;
-    double low = fma1_f64(head, K_PIO2_1_F64, -r) + (head * K_PIO2_2_F64 + tail * K_PIO2_1_F64);
+    double r = head * K_PIO2_1_f64;
+    double low = fma1_f64(head, K_PIO2_1_f64, -r) + (head * K_PIO2_2_f64 + tail * K_PIO2_1_f64);
     int negative = (int)(bits >> 63);
     if (negative) n = -n;
     return up != negative ? (k_angle){-r, -low, n} : (k_angle){r, low, n};

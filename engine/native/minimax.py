@@ -234,10 +234,11 @@ FITS = (
     _erf_tail("f32", 8, "4.0"),
     _odd("sin", "f32", 3, QUARTER_PI, precise.sin),
     _cos("f32", 3, QUARTER_PI),
+    _odd("atan", "f32", 5, "0.41422", precise.atan),
     _exp("exp", "f64", 10),
     _exp("exp_short", "f64", 6),
     _log_ratio("log", 7, 1, LOG_S),
-    _log_ratio("log_short", 5, 1, LOG_S),
+    _log_ratio("log_short", 4, 1, LOG_S),
     _log_ratio("log_pow", 7, 2, LOG_S),
     _odd("tanh", "f64", 11, "0.55", precise.tanh),
     _erf_small("f64", 12, "1.0"),
@@ -245,7 +246,6 @@ FITS = (
     _odd("sin", "f64", 6, QUARTER_PI, precise.sin),
     _cos("f64", 6, QUARTER_PI),
     _odd("atan", "f64", 11, "0.41422", precise.atan),
-    _odd("atan_short", "f64", 9, "1.0", precise.atan),
 )
 
 
@@ -277,7 +277,7 @@ def split(lane: str, name: str, value: Decimal, parts: int) -> str:
         for part in range(1, parts + 1):
             rounded = round_to(lane, value)
             value -= Decimal(rounded)
-            lines.append(f"#define K_{name}_{part}_{lane.upper()} {literal(lane, rounded)}")
+            lines.append(f"#define K_{name}_{part}_{lane} {literal(lane, rounded)}")
     return "\n".join(lines)
 
 
@@ -287,8 +287,8 @@ def short_ln2(lane: str, bits: int) -> str:
         high = (LN2 * 2**bits).to_integral_value() / 2**bits
         low = round_to(lane, LN2 - high)
     return (
-        f"#define K_LN2_HIGH_{lane.upper()} {literal(lane, float(high))}\n"
-        f"#define K_LN2_LOW_{lane.upper()} {literal(lane, low)}"
+        f"#define K_LN2_HIGH_{lane} {literal(lane, float(high))}\n"
+        f"#define K_LN2_LOW_{lane} {literal(lane, low)}"
     )
 
 
@@ -311,6 +311,7 @@ def constants() -> str:
             short_ln2("f64", 40),
             split("f32", "PIO2", PI / 2, 3),
             split("f64", "PIO2", PI / 2, 3),
+            split("f32", "PIO4", PI / 4, 2),
             split("f64", "PIO4", PI / 4, 2),
             split("f64", "TWO_THIRDS", Decimal(2) / 3, 2),
             two_over_pi(),
