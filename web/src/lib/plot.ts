@@ -221,7 +221,7 @@ function seriesOf(line: Line, colour: (name: string) => string): uPlot.Series {
     label: line.label,
     stroke: line.opacity === undefined ? stroke : withOpacity(stroke, line.opacity),
     width: line.width,
-    ...(line.dash ? { dash: line.dash } : {}),
+    ...(line.dash ? { dash: line.dash.map((length) => length * uPlot.pxRatio) } : {}),
     spanGaps: false,
     pxAlign: 0,
     points: {
