@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers import pace as pace_module
@@ -24,6 +24,7 @@ NAMES = st.sampled_from(["loss", "val_loss", "lr"])
 ROWS = st.lists(st.tuples(st.integers(0, 5), st.dictionaries(NAMES, st.floats(), max_size=3)), max_size=20)
 
 
+@settings(deadline=None)
 @given(ROWS)
 def test_columns_hold_every_number_at_its_step(rows: list[tuple[int, dict[str, float]]]) -> None:
     steps = 0
