@@ -98,7 +98,12 @@ def test_matmul_has_numpys_shapes(left: tuple[int, ...], right: tuple[int, ...])
     result = Tensor(a) @ Tensor(b)
     assert result.shape == (a @ b).shape
     np.testing.assert_allclose(np.asarray(result), a @ b, rtol=1e-12)
-    np.testing.assert_allclose(np.asarray(a.tolist() @ Tensor(b)), a @ b, rtol=1e-6)
+
+
+def test_matmul_takes_lists_on_either_side() -> None:
+    x = Tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert ([[1.0, 0.0]] @ x).tolist() == [[1.0, 2.0]]
+    assert (x @ [1.0, 1.0]).tolist() == [3.0, 7.0]
 
 
 MOVES: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Array], Array]]] = {
