@@ -22,7 +22,7 @@ def connect(url: str, *, patient: bool = True) -> Redis:
     return Redis.from_url(url, retry=retry, health_check_interval=30)
 
 
-def aconnect(url: str, *, timeout_s: float = 2.0, retries: int = 2) -> AsyncRedis:
+def aconnect(url: str, *, timeout_s: float = 1.5, retries: int = 1) -> AsyncRedis:
     """An asynchronous connection pool that gives up within seconds, so that a request gets its 503.
 
     No command may block for as long as ``timeout_s``. Without retries the caller sees every outage.

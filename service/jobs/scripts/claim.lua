@@ -80,7 +80,7 @@ attempts[#attempts + 1] = { n = token, worker = worker, started_at = at }
 if #attempts > ATTEMPTS_KEPT then
   table.remove(attempts, 1)
 end
-redis.call('HSET', key, 'attempts', cjson.encode(attempts), 'worker', worker, 'want', '', 'appended', 0,
+redis.call('HSET', key, 'attempts', cjson.encode(attempts), 'worker', worker, 'appended', 0,
   'lease_ms', lease, 'running_since', at)
 redis.call('HSETNX', key, 'started_at', at)
 redis.call('ZADD', PREFIX .. 'leases', at + lease, job.id)
