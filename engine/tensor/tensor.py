@@ -105,11 +105,11 @@ class Tensor(Cell):
         return wrap(value)
 
     @staticmethod
-    def full(*shape: int | Sequence[int], value: float, dtype: DType | None = None) -> Tensor:
-        """``value`` everywhere."""
+    def full(shape: int | Sequence[int], value: float, dtype: DType | None = None) -> Tensor:
+        """``value`` everywhere; its dtype is that of ``value`` unless given."""
         if dtype is None:
             dtype = bool_ if isinstance(value, bool) else int64 if isinstance(value, int) else float32
-        return constant(value, dtype, movement.sizes_of(shape))
+        return constant(value, dtype, movement.sizes_of((shape,))).fresh()
 
     @staticmethod
     def zeros(*shape: int | Sequence[int], dtype: DType = float32, requires_grad: bool = False) -> Tensor:

@@ -44,6 +44,7 @@ def test_operators_broadcast_like_numpy(shapes: hnp.BroadcastableShapes, data: s
     assert np.array_equal(np.asarray(result), expected, equal_nan=result.dtype.is_float)
 
 
+@pytest.mark.filterwarnings("ignore:(Mean of empty|Degrees of freedom|invalid value):RuntimeWarning")
 @given(hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5), st.data())
 @settings(max_examples=100, deadline=None)
 def test_reductions_agree_with_numpy(shape: tuple[int, ...], data: st.DataObject) -> None:
