@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engine.core.dtype import DType, bfloat16, bool_, float32, int64
+from engine.core.dtype import DType, bfloat16, bool_, float32, int64, uint32
 from engine.devices.array import Array
 from engine.errors import DTypeError, GradientError
 from engine.tensor import arithmetic, cell, functional, indexing, movement, reductions, text
@@ -14,9 +14,6 @@ from engine.tensor import backward as gradients
 from engine.tensor.cell import Cell, is_recording, wrap
 from engine.tensor.host import array_of
 from engine.tensor.promotion import as_tensor, cast, constant
-
-if TYPE_CHECKING:
-    import numpy
 
 __all__ = ["Tensor"]
 
@@ -31,7 +28,7 @@ class Tensor(Cell):
 
     __slots__ = ()
     __hash__ = object.__hash__
-    __array_priority__ = 1000  # NumPy leaves mixed operations to us
+    __array_ufunc__ = None  # NumPy leaves mixed operations to us
 
     def __init__(self, data: Any, dtype: DType | None = None, requires_grad: bool = False) -> None:
         value = data._value if isinstance(data, Cell) else array_of(data, dtype)
@@ -175,16 +172,18 @@ class Tensor(Cell):
     def __buffer__(self, flags: int) -> memoryview:
         return self.data
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray[Any, Any]:
-        import numpy  # NumPy is asking, so it is there
-
-        source = cast(self, float32) if self.dtype is bfloat16 else self
-        array = numpy.frombuffer(source.tobytes(), source.dtype.struct).reshape(self.shape)
-        return array if dtype is None else array.astype(dtype)
-
-    def numpy(self) -> numpy.ndarray[Any, Any]:
-        """A read-only NumPy array; bfloat16 becomes float32."""
-        return self.__array__()
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """What NumPy reads: a read-only copy of the elements; bfloat16 becomes float32."""
+        source = cast(self.detach(), float32) if self.dtype is bfloat16 else self
+        kind = {"float": "f", "bool": "b"}.get(source.dtype.kind, "u" if source.dtype is uint32 else "i")
+        order = "|" if source.dtype.size == 1 else "<"
+        return {
+            "version": 3,
+            "shape": source.shape,
+            "typestr": f"{order}{kind}{source.dtype.size}",
+            "data": source.tobytes() or b"\0" * 8,
+        }
 
     def __len__(self) -> int:
         if not self.shape:
