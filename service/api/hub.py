@@ -158,18 +158,21 @@ class Viewer:
         while not self._hub.closed:
             try:
                 if self.cursor < 0:
-                    raise GapError
+                    raise GapError("the history was lost")
                 events = await self._hub.log.read(self.job, self.cursor, CATCH_UP_PAGE)
-            except GapError:
+            except GapError as gap:
+                if gap.before:
+                    yield batch(gap.before)
                 self.cursor, self._state = await self._hub.snapshot(self.job)
                 yield Reset(self.cursor)
                 continue
-            if not events:
-                break
-            for step in self._advance(batch(events)):
-                yield step
-        if self._state in TERMINAL:
-            yield End(self._state or "", self.cursor)
+            if events:
+                for step in self._advance(batch(events)):
+                    yield step
+            elif self._state in TERMINAL:
+                yield End(self._state or "", self.cursor)
+            if len(events) < CATCH_UP_PAGE:  # what came since this read began is in the buffer
+                return
 
     async def _live(self) -> AsyncGenerator[Step]:
         while not self._hub.closed and self.cursor >= 0:

@@ -12,6 +12,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
 CONNECTIONS = 64  # of one pool; more requests than that wait for one
+WAIT_S = 10.0  # that a request waits for a connection
 _LOST = (RedisConnectionError, RedisTimeoutError)
 
 
@@ -32,7 +33,7 @@ def aconnect(url: str, *, timeout_s: float = 1.5, retries: int = 1) -> AsyncRedi
         url,
         retry=retry,
         max_connections=CONNECTIONS,
-        timeout=timeout_s,
+        timeout=WAIT_S,
         socket_timeout=timeout_s,
         socket_connect_timeout=1,
     )
