@@ -64,8 +64,8 @@ def compare(
 ) -> Row:
     """Times ``contenders`` (one of them named "gradmill") in alternating turns.
 
-    A turn calls each contender as often as fills ``min_seconds``, after one untimed call. ``work`` is what one
-    call does, in the numerator of ``unit`` (GFLOP for "GFLOP/s").
+    Each turn calls a contender as often as fills ``min_seconds``, after one untimed call. ``work`` is what
+    one call does, in the numerator of ``unit`` (GFLOP for "GFLOP/s").
     """
     repeats = {who: _repeats(call, min_seconds) for who, call in contenders.items()}
     seconds: dict[str, list[float]] = {who: [] for who in contenders}
