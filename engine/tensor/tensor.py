@@ -8,6 +8,8 @@ from typing import Any
 
 from engine.core.dtype import DType, bfloat16, bool_, float32, int64, uint32
 from engine.devices.array import Array
+from engine.devices.dense import dense
+from engine.devices.device import current_device
 from engine.errors import DTypeError, GradientError
 from engine.tensor import arithmetic, cell, functional, indexing, movement, reductions, text
 from engine.tensor import backward as gradients
@@ -147,7 +149,7 @@ class Tensor(Cell):
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers; one number for shape ()."""
-        return self._value.tolist()
+        return self._dense().tolist()
 
     def item(self) -> float:
         """The only element as a Python number. Raises ValueError if there are more, or none."""
@@ -160,7 +162,11 @@ class Tensor(Cell):
 
     def tobytes(self) -> bytes:
         """The elements in row-major order, little-endian."""
-        return (self if self._value.is_contiguous else self.detach().flatten())._value.tobytes()
+        return self._dense().tobytes()
+
+    def _dense(self) -> Array:
+        """The value row by row; rearranged by the device where it is not."""
+        return self._value if self._value.is_contiguous else dense(self._value, current_device())
 
     @property
     def data(self) -> memoryview:
