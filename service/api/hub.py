@@ -251,7 +251,11 @@ class Hub:
         if topic is None:
             topic = self._topics[viewer.job] = _Topic(seq)
             topic.viewers.add(viewer)
-            await self._ring()
+            try:
+                await self._ring()
+            except BaseException:
+                self.drop(viewer)
+                raise
         topic.viewers.add(viewer)
         return seq, state
 
@@ -287,6 +291,11 @@ class Hub:
                 log.warning("the event reader lost Redis: %s", error)
                 await asyncio.sleep(RECONNECT_S)
                 await self._compare_histories()
+            except Exception:
+                log.exception(
+                    "the event reader stumbled"
+                )  # viewers still have the log; the next read may work
+                await asyncio.sleep(RECONNECT_S)
 
     def _hand_out(self, job: str, entries: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> None:
         topic = self._topics.get(job)
