@@ -60,7 +60,7 @@ def serve(
 ) -> None:
     """Serves until SIGINT or SIGTERM. ``sockets`` are listening ones to take instead of host and port.
 
-    Raises BindError and KeyFileError for settings that must not be served, and SystemExit when it can't start;
-    the log says why: Redis is away, or its data are of a newer release.
+    Raises BindError and KeyFileError for settings that must not be served. SystemExit when it can't start:
+    Redis is away, or its data are of a newer release; the log says which.
     """
     make_server(settings, on_ready).run(sockets=sockets)
