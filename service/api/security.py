@@ -13,7 +13,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.keys import KeyRing
 from service.api.problems import problem_response
-from service.errors import ForbiddenError, InternalError, MisdirectedError, ProblemError, TooLargeError
+from service.errors import (
+    ForbiddenError,
+    InternalError,
+    MisdirectedError,
+    ProblemError,
+    TooLargeError,
+    field_problem,
+)
 from service.settings import Settings
 
 UNSPECIFIED = frozenset({"", "0.0.0.0", "::"})  # listened on, but nobody's name
@@ -134,14 +141,14 @@ class Guard:
             )
 
 
-def _too_large(limit: int) -> TooLargeError:
-    return TooLargeError(f"The body has more than {limit} bytes, which is the most taken here.", param="body")
+def _too_large(size: str, limit: int) -> ProblemError:
+    return field_problem(TooLargeError, "body", f"{size} bytes long", f"must have at most {limit} bytes")
 
 
 def _check_length(headers: Headers, limit: int) -> None:
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length[:20]) > limit:
-        raise _too_large(limit)
+        raise _too_large(length[:20], limit)
 
 
 def _counted(receive: Receive, limit: int) -> Receive:
@@ -154,7 +161,7 @@ def _counted(receive: Receive, limit: int) -> Receive:
         if message["type"] == "http.request":
             seen += len(message.get("body", b""))
             if seen > limit:
-                raise _too_large(limit)
+                raise _too_large(f"more than {limit}", limit)
         return message
 
     return counted
