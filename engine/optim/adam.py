@@ -9,15 +9,16 @@ from engine.nn.module import Parameter
 from engine.optim.optimizer import Optimizer, Slots
 from engine.tensor import Tensor
 
-_SHRINK = 2.0**-20
-"""The second moment is kept times ``_SHRINK``², so that the square of a gradient of 1e25 is still finite in
-float32; what the factor makes vanish at the other end lies far below ``eps``."""
+_SHRINK = 2.0**-25
+"""g enters v times ``_SHRINK``, so that the square of a gradient of 1e25 is still finite in float32; what the
+factor makes vanish at the other end lies far below ``eps``."""
 
 
 class Adam(Optimizer):
     """m ← β₁m + (1-β₁)g, v ← β₂v + (1-β₂)g², p ← p - lr · m̂ / (√v̂ + eps) (Kingma and Ba 2015).
 
-    ``weight_decay`` adds that multiple of p to g.
+    ``weight_decay`` adds that multiple of p to g. m and v are kept without their factors 1-β, which enter,
+    with lr and the corrections of bias, through two scalars a step: p ← p - m / (a√v + b).
     """
 
     slots = ("m", "v")
@@ -39,21 +40,22 @@ class Adam(Optimizer):
 
     def prepare(self) -> None:
         first, second = self.betas
-        self._rate = self.lr / (1.0 - first**self.t)
-        self._spread = 1.0 / (_SHRINK * sqrt(1.0 - second**self.t))
+        self._rate = self.lr * (1.0 - first) / (1.0 - first**self.t)
+        self._spread = sqrt((1.0 - second) / (1.0 - second**self.t)) / _SHRINK
 
     def update(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
         if self.weight_decay:
             gradient = gradient + value * self.scalar(self.weight_decay, value)
-        return value - self._step(gradient, slots)
+        return self._moved(value, gradient, slots)
 
-    def _step(self, gradient: Tensor, slots: Slots) -> Tensor:
-        first, second = self.betas
-        root = gradient * (sqrt(1.0 - second) * _SHRINK)
-        slots["m"] = m = gradient * (1.0 - first) + slots["m"] * first
-        slots["v"] = v = root * root + slots["v"] * second
-        width = v.sqrt() * self.scalar(self._spread, v) + self.eps
-        return m * self.scalar(self._rate, m) / width
+    def _moved(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
+        root = gradient * _SHRINK
+        slots["m"] = m = gradient + slots["m"] * self.betas[0]
+        slots["v"] = v = root * root + slots["v"] * self.betas[1]
+        if not self._rate:
+            return value
+        scale, least = self._spread / self._rate, self.eps / self._rate
+        return value - m / (v.sqrt() * self.scalar(scale, v) + self.scalar(least, v))
 
 
 class AdamW(Adam):
@@ -78,4 +80,4 @@ class AdamW(Adam):
     def update(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
         if self.weight_decay and self.decays(value):
             value = value * self.scalar(1.0 - self.lr * self.weight_decay, value)
-        return value - self._step(gradient, slots)
+        return self._moved(value, gradient, slots)
