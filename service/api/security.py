@@ -8,7 +8,7 @@ import re
 import secrets
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.keys import KeyRing
@@ -43,6 +43,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 class BindError(ValueError):
@@ -180,10 +181,8 @@ class Answer:
         """Passes a message on."""
         if message["type"] == "http.response.start":
             self.started = True
-            headers = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
-                headers[name] = value
-            headers["X-Request-ID"] = self._request_id
-            if self._no_store:
-                headers.setdefault("Cache-Control", "no-store")
+            headers = [*message["headers"], *RAW_HEADERS, (b"x-request-id", self._request_id.encode())]
+            if self._no_store and not any(name == b"cache-control" for name, _ in headers):
+                headers.append((b"cache-control", b"no-store"))
+            message["headers"] = headers
         await self._send(message)
