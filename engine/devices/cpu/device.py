@@ -13,9 +13,9 @@ from engine.devices.cpu import dot, elementwise, index, movement, random, reduct
 from engine.devices.cpu.layout import Operand, Shape, Task
 from engine.devices.cpu.native import Native
 from engine.devices.cpu.step import EmptyStep, KernelStep, Prepared, Step, ViewStep
-from engine.devices.cpu.threads import default_threads
 from engine.devices.toolchain import Toolchain, find_toolchain
 from engine.errors import DeviceError
+from engine.threads import default_threads
 
 _KEPT_STEPS = 16384  # prepared steps; beyond this they are prepared anew
 _FLOAT32_INSIDE = ("iota", "scatter")  # primitives without bfloat16 kernels
