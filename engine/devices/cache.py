@@ -19,7 +19,7 @@ NATIVE = Path(__file__).parents[1] / "native"
 class KernelCache:
     """Shared libraries in a folder, named by the hash of all that decides their code.
 
-    The text and a digest lie beside each library, and a hit compares both, so what was damaged is built again.
+    Text and digest lie beside each library, and a hit compares both, so what was damaged is built again.
     Files are written aside and renamed, so any number of threads and processes can share the folder. Where
     ``folder`` cannot be made private and writable, the cache lives in a temporary folder that goes with the
     process.
