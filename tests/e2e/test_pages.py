@@ -146,8 +146,84 @@ def test_the_form_shows_each_mistake_at_its_field(system: System, open_page: Ope
     batch = page.get_by_label("Batch")
     expect(batch).to_have_attribute("aria-invalid", "true")
     expect(page.locator("#spec-batch-mistake")).to_contain_text("4096")
+    expect(page.get_by_role("button", name="Start training")).to_be_disabled()
     batch.fill("8")
     expect(batch).not_to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_role("button", name="Start training")).to_be_enabled()
+
+
+def test_mistakes_are_told_in_the_forms_words(system: System, open_page: OpenPage) -> None:
+    page = open_page(f"{system.url}/jobs/new")
+    page.get_by_label("Width", exact=True).fill("130")
+    mistakes = page.locator(".mistake")
+    expect(mistakes.first).to_contain_text("Heads")
+    assert "num_heads" not in mistakes.first.inner_text()
+
+
+def unfold(page: Any) -> None:
+    """Opens the form's folds, those of the model and of the training."""
+    folds = page.get_by_text("Advanced", exact=True)
+    expect(folds).to_have_count(2)
+    for fold in folds.all():
+        fold.click()
+
+
+def test_the_form_offers_what_the_service_accepts(system: System, open_page: OpenPage) -> None:
+    schemas = system.http.get("/openapi.json").json()["components"]["schemas"]
+    page = open_page(f"{system.url}/jobs/new")
+    unfold(page)
+    for model, prefix, asked_elsewhere in (
+        ("GPT", "spec-model-", {"name"}),
+        ("Train", "spec-", {"model", "corpus", "prompts"}),
+    ):
+        for name, schema in schemas[model]["properties"].items():
+            if name in asked_elsewhere:
+                continue
+            field = page.locator(f"#{prefix}{name}")
+            expect(field).to_be_visible()
+            if "enum" in schema:
+                expect(field.locator("option")).to_have_text(schema["enum"])
+
+
+def test_advanced_choices_reach_the_job_and_its_clone(system: System, open_page: OpenPage) -> None:
+    page = open_page(f"{system.url}/jobs/new")
+    page.get_by_role("radio", name=re.compile("Tiny GPT")).check()
+    page.get_by_role("radio", name="paste text").check()
+    page.get_by_label(re.compile("^Text, at most")).fill("to be or not to be " * 20)
+    unfold(page)
+    page.get_by_label("Optimiser").select_option("lion")
+    page.get_by_label("Positions").select_option("rotary")
+    page.get_by_label("Tied").select_option("yes")
+    page.get_by_label("Dropout").fill("0.1")
+    page.get_by_role("button", name="Start training").click()
+    expect(page).to_have_url(re.compile(r"/jobs/job_[0-9a-z]{26}$"))
+    spec = system.job(page.url.rpartition("/")[2])["spec"]
+    assert spec["optimizer"] == "lion"
+    assert spec["prompts"] == ["to be or not to be to be"]
+    chosen = {"positions": "rotary", "tied": True, "dropout": 0.1, "norm": "layernorm"}
+    assert spec["model"].items() >= chosen.items()
+    page.get_by_role("link", name="Clone").click()
+    unfold(page)
+    expect(page.get_by_label("Tied")).to_have_value("true")
+    expect(page.get_by_label("Dropout")).to_have_value("0.1")
+
+
+def test_prompts_suit_the_text(system: System, open_page: OpenPage) -> None:
+    page = open_page(f"{system.url}/jobs/new")
+    prompts = page.get_by_label(re.compile("^Prompts"))
+    expect(prompts).to_have_value("ROMEO:")
+    page.get_by_role("radio", name="paste text").check()
+    expect(prompts).to_have_value("")
+    page.get_by_label(re.compile("^Text, at most")).fill("A line of its own\nand another one")
+    expect(prompts).to_have_value("A line of its own")
+    page.get_by_role("radio", name="upload a file").check()
+    page.get_by_label(re.compile("^Plain text file")).set_input_files(
+        {"name": "a.txt", "mimeType": "text/plain", "buffer": b"From a file\n" * 40}
+    )
+    expect(prompts).to_have_value("From a file")
+    prompts.fill("My own")
+    page.get_by_role("radio", name="a known corpus").check()
+    expect(prompts).to_have_value("My own")
 
 
 def test_the_form_starts_a_job(system: System, open_page: OpenPage) -> None:
@@ -184,6 +260,7 @@ def test_the_playground_writes_as_the_tokens_come(system: System, open_page: Ope
     calls.run(system.redis, calls.heartbeat("test-worker", QUICK, {}))
     page = open_page(f"{system.url}/models")
     page.get_by_label("Model").select_option("hamlet")
+    expect(page.get_by_label("Prompt")).to_have_value("")
     page.get_by_label("Prompt").fill("to ")
     page.get_by_role("button", name="Write").click()
     worker = wait_for("the completion is queued", lambda: system.try_claim(QUICK))

@@ -1,3 +1,4 @@
+import type { OpenApi } from "./schema";
 import type { Job, JobPage, Model, ProblemDocument } from "./types";
 
 /** A refusal or failure of the service, as its problem document told it. */
@@ -85,6 +86,8 @@ export const api = {
   retry: (id: string): Promise<Job> => json(`${jobPath(id)}/retry`, posting(undefined, { "Idempotency-Key": freshKey() })),
   submit: (body: unknown, idempotencyKey: string): Promise<Job> =>
     json("/v1/jobs", posting(body, { "Idempotency-Key": idempotencyKey })),
+  /** The service's description of itself. */
+  openapi: (): Promise<OpenApi> => json("/openapi.json"),
   /** What the service makes of a request, without queueing anything. */
   estimate: (body: unknown): Promise<{ estimate?: { parameters?: number; seconds?: number } }> =>
     json("/v1/jobs?dry_run=true", posting(body)),

@@ -1,48 +1,6 @@
-/** The new-job form as data: its fields, its presets, and the request that follows from what was filled in. */
+/** The new-job form's presets, and the request that follows from what was filled in. */
 
-export interface FieldDef {
-  /** The field's dotted path in the request, as problem documents name it. */
-  path: string;
-  label: string;
-  type: "integer" | "number" | "text" | "choice";
-  choices?: readonly string[];
-  hint?: string;
-}
-
-const integer = (path: string, label: string, hint?: string): FieldDef => ({
-  path,
-  label,
-  type: "integer",
-  ...(hint ? { hint } : {}),
-});
-
-export const MODEL_FIELDS: Record<string, readonly FieldDef[]> = {
-  gpt: [
-    integer("spec.model.embed_dim", "Width"),
-    integer("spec.model.num_heads", "Heads", "must divide the width"),
-    integer("spec.model.ff_dim", "Feed-forward width"),
-    integer("spec.model.num_layers", "Layers"),
-    integer("spec.model.seq_len", "Context", "in characters"),
-  ],
-  mlp: [
-    integer("spec.model.embed_dim", "Embedding width"),
-    integer("spec.model.hidden_dim", "Hidden width"),
-    integer("spec.model.seq_len", "Context", "in characters"),
-  ],
-  bigram: [integer("spec.model.seq_len", "Window", "in characters")],
-};
-
-export const TRAINING_FIELDS: readonly FieldDef[] = [
-  integer("spec.steps", "Steps"),
-  integer("spec.batch", "Batch", "windows a step"),
-  { path: "spec.lr", label: "Learning rate", type: "number" },
-  { path: "spec.optimizer", label: "Optimiser", type: "choice", choices: ["adam", "adamw", "sgd"] },
-  { path: "spec.schedule", label: "Schedule", type: "choice", choices: ["constant", "cosine"] },
-  integer("spec.warmup_steps", "Warm-up steps"),
-  integer("spec.seed", "Seed"),
-  integer("spec.eval_every", "Evaluate every", "steps"),
-  integer("spec.sample_every", "Sample every", "steps"),
-];
+import type { FieldDef, TrainForm } from "./schema";
 
 export type Values = Record<string, string>;
 
@@ -121,11 +79,21 @@ export interface Corpus {
   file?: string;
 }
 
+/** Every field of the form for a model. */
+export function fieldsOf(form: TrainForm, model: string): FieldDef[] {
+  const groups = [form.models.get(model), form.training];
+  return groups.flatMap((group) => [...(group?.common ?? []), ...(group?.advanced ?? [])]);
+}
+
 /** The body of `POST /v1/jobs`. Fields left empty are left out, so that the service's defaults hold. */
-export function requestBody(model: string, values: Values, corpus: Corpus, prompts: string): object {
-  const modelSpec = fill({ name: model }, MODEL_FIELDS[model] ?? [], values, "spec.model.");
+export function requestBody(form: TrainForm, model: string, values: Values, corpus: Corpus, prompts: string): object {
+  const modelSpec: Record<string, unknown> = { name: model };
   const spec: Record<string, unknown> = { model: modelSpec, corpus };
-  fill(spec, TRAINING_FIELDS, values, "spec.");
+  for (const field of fieldsOf(form, model)) {
+    const { into, name } = place(field, modelSpec, spec);
+    const value = values[field.path] ?? "";
+    if (value !== "") into[name] = parse(field, value);
+  }
   const lines = prompts.split("\n").filter((line) => line !== "");
   if (lines.length) spec["prompts"] = lines;
   if (values["spec.publish_as"]) spec["publish_as"] = values["spec.publish_as"];
@@ -133,34 +101,32 @@ export function requestBody(model: string, values: Values, corpus: Corpus, promp
 }
 
 /** What the form shows to make a job like the one that `spec` describes. */
-export function fromSpec(spec: Record<string, unknown>): {
-  model: string;
-  values: Values;
-  corpus: Corpus;
-  prompts: string;
-} {
+export function fromSpec(
+  form: TrainForm,
+  spec: Record<string, unknown>,
+): { model: string; values: Values; corpus: Corpus; prompts: string } {
   const modelSpec = (spec["model"] ?? {}) as Record<string, unknown>;
   const model = String(modelSpec["name"]);
-  const corpus = (spec["corpus"] ?? {}) as Corpus;
   const values: Values = {};
-  for (const { path } of [...TRAINING_FIELDS, ...(MODEL_FIELDS[model] ?? [])]) {
-    const name = path.slice(path.lastIndexOf(".") + 1);
-    const value = path.startsWith("spec.model.") ? modelSpec[name] : spec[name];
-    if (value !== undefined && value !== null) values[path] = String(value as string | number);
+  for (const field of fieldsOf(form, model)) {
+    const { into, name } = place(field, modelSpec, spec);
+    const value = into[name];
+    if (value !== undefined && value !== null) values[field.path] = String(value as string | number | boolean);
   }
   const prompts = Array.isArray(spec["prompts"]) ? spec["prompts"].filter((line) => line !== "\n") : [];
-  return { model, values, corpus, prompts: prompts.join("\n") };
+  return { model, values, corpus: (spec["corpus"] ?? {}) as Corpus, prompts: prompts.join("\n") };
 }
 
-function fill(
-  into: Record<string, unknown>,
-  fields: readonly FieldDef[],
-  values: Values,
-  prefix: string,
-): Record<string, unknown> {
-  for (const { path, type } of fields) {
-    const value = values[path] ?? "";
-    if (value !== "") into[path.slice(prefix.length)] = type === "choice" || type === "text" ? value : Number(value);
-  }
-  return into;
+type Part = Record<string, unknown>;
+
+/** The part of the request that a field belongs to, and its name there. */
+function place({ path }: FieldDef, model: Part, spec: Part): { into: Part; name: string } {
+  return { into: path.startsWith("spec.model.") ? model : spec, name: path.slice(path.lastIndexOf(".") + 1) };
+}
+
+function parse({ type }: FieldDef, value: string): unknown {
+  if (type === "boolean") return value === "true";
+  if (type === "choice" || type === "text") return value;
+  const number = Number(value);
+  return Number.isNaN(number) ? value : number; // what is no number is the service's to refuse
 }
