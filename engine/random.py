@@ -13,7 +13,7 @@ from math import pi, prod
 from engine.core.dtype import DType, float32, float64, uint32
 from engine.tensor import Tensor
 from engine.tensor.cell import apply
-from engine.tensor.movement import sizes_of
+from engine.tensor.movement import shape_of
 
 _SEEDS = 2**64
 
@@ -49,15 +49,16 @@ class Generator:
 
     def bits(self, *shape: int | Sequence[int]) -> Tensor:
         """uint32 words, each of the 2³² values equally likely."""
+        sizes = shape_of(shape)
         ordinal = Tensor(self._ordinal & 0xFFFFFFFF, uint32)
         self._ordinal += 1
-        return apply("random_bits", (self._key, ordinal), sizes_of(shape))
+        return apply("random_bits", (self._key, ordinal), sizes)
 
     def uniform(
         self, *shape: int | Sequence[int], low: float = 0.0, high: float = 1.0, dtype: DType = float32
     ) -> Tensor:
         """Numbers in [low, high), on a grid of 2⁻²⁴ of that range (2⁻⁵³ for float64)."""
-        sizes = sizes_of(shape)
+        sizes = shape_of(shape)
         if dtype is float64:
             words = self.bits(2, *sizes)
             unit = (words[0] >> 5).astype(float64) * 2.0**-27 + (words[1] >> 6).astype(float64) * 2.0**-53
@@ -70,7 +71,7 @@ class Generator:
     ) -> Tensor:
         """Normal numbers by the transform of Box and Muller (1958)."""
         wide = float64 if dtype is float64 else float32
-        pair = self.uniform(2, *sizes_of(shape), dtype=wide)
+        pair = self.uniform(2, *shape_of(shape), dtype=wide)
         radius = ((1.0 - pair[0]).log() * -2.0).sqrt()
         unit = radius * (pair[1] * (2.0 * pi)).cos()
         return (unit if (mean, std) == (0.0, 1.0) else unit * std + mean).astype(dtype)
@@ -80,7 +81,7 @@ class Generator:
         if high <= low:
             raise ValueError(f"no integer lies from {low} below {high}")
         span = high - low
-        words: list[int] = self.bits(prod(shape)).tolist()
+        words: list[int] = self.bits(prod(shape_of((shape,)))).tolist()
         return [low + (word * span >> 32) for word in words]
 
 
@@ -107,11 +108,11 @@ def manual_seed(seed: int) -> None:
     _default.seed(seed)
 
 
-def rand(*shape: int | Sequence[int], dtype: DType = float32) -> Tensor:
-    """Uniform numbers in [0, 1) from the default generator."""
-    return _default.uniform(*shape, dtype=dtype)
+def rand(*shape: int | Sequence[int], dtype: DType = float32, generator: Generator | None = None) -> Tensor:
+    """Uniform numbers in [0, 1) from ``generator``, or from the default one."""
+    return (generator or _default).uniform(*shape, dtype=dtype)
 
 
-def randn(*shape: int | Sequence[int], dtype: DType = float32) -> Tensor:
-    """Standard normal numbers from the default generator."""
-    return _default.normal(*shape, dtype=dtype)
+def randn(*shape: int | Sequence[int], dtype: DType = float32, generator: Generator | None = None) -> Tensor:
+    """Standard normal numbers from ``generator``, or from the default one."""
+    return (generator or _default).normal(*shape, dtype=dtype)

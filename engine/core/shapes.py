@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
-from engine.core.dim import Dim, Shape
+from engine.core.dim import Dim, Poly, Shape
 from engine.core.opdef import Attrs, Inputs
 from engine.errors import ShapeError
 
@@ -17,6 +17,7 @@ ARGREDUCE_KINDS = ("max", "min")
 SCAN_KINDS = ("sum", "prod", "max")
 INDEX_MODES = ("clamp", "wrap", "zero", "mirror", "checked")
 SCATTER_KINDS = ("set", "add", "min", "max", "and", "or", "xor")
+_MOST_ELEMENTS = 2**60
 
 
 def text(shape: Shape) -> str:
@@ -24,8 +25,26 @@ def text(shape: Shape) -> str:
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
 
 
+def check_sizes(shape: Shape) -> Shape:
+    """The shape itself. Raises ShapeError for a size that is negative or no integer, and for more elements
+    than can be addressed; symbolic sizes pass.
+    """
+    elements = 1
+    for axis, size in enumerate(shape):
+        if isinstance(size, Poly):
+            continue
+        if not isinstance(size, int) or isinstance(size, bool):
+            raise ShapeError(f"size {size!r} of axis {axis} must be an integer")
+        if size < 0:
+            raise ShapeError(f"size {size} of axis {axis} in the shape {text(shape)} must not be negative")
+        elements *= max(size, 1)
+    if elements > _MOST_ELEMENTS:
+        raise ShapeError(f"the shape {text(shape)} has too many elements; at most 2**60 can be addressed")
+    return shape
+
+
 def iota(inputs: Inputs, attrs: Attrs) -> Shape:
-    shape: Shape = attrs[0]
+    shape = check_sizes(attrs[0])
     check_axis(attrs[1], shape)
     return shape
 
@@ -51,13 +70,12 @@ def random_bits(inputs: Inputs, attrs: Attrs) -> Shape:
         raise ShapeError(
             f"key has shape {text(key.shape)} and ordinal {text(ordinal.shape)}; they must be (2,) and ()"
         )
-    shape: Shape = attrs[0]
-    return shape
+    return check_sizes(attrs[0])
 
 
 def reshape(inputs: Inputs, attrs: Attrs) -> Shape:
     old: Shape = inputs[0].shape
-    new: Shape = attrs[0]
+    new = check_sizes(attrs[0])
     if prod(old) != prod(new):
         raise ShapeError(
             f"cannot give {text(old)} the shape {text(new)}: "
@@ -77,7 +95,7 @@ def transpose(inputs: Inputs, attrs: Attrs) -> Shape:
 def broadcast(inputs: Inputs, attrs: Attrs) -> Shape:
     """Axes are aligned at the right; a literal 1 expands, any other size must be equal."""
     old = inputs[0].shape
-    new: Shape = attrs[0]
+    new = check_sizes(attrs[0])
     lead = len(new) - len(old)
     if lead < 0:
         raise ShapeError(f"cannot broadcast {text(old)} to {text(new)}: the result has fewer axes")

@@ -7,8 +7,10 @@ from functools import lru_cache
 from math import sqrt
 
 from engine.core.dtype import DType, float32
+from engine.core.shapes import text
+from engine.errors import ShapeError
 from engine.nn.layers import Dropout, Linear
-from engine.nn.module import Module
+from engine.nn.module import Module, require_positive
 from engine.random import Generator
 from engine.tensor import Tensor, arange, cat, where
 from engine.tensor.functional import causal_mask, masked_softmax
@@ -83,8 +85,12 @@ class MultiHeadAttention(Module):
         rotary: bool = False,
         generator: Generator | None = None,
     ) -> None:
+        require_positive(embed_dim=embed_dim, num_heads=num_heads)
         if embed_dim % num_heads:
-            raise ValueError(f"embed_dim is {embed_dim}; it must be a multiple of num_heads ({num_heads})")
+            raise ShapeError(f"embed_dim is {embed_dim}; it must be a multiple of num_heads ({num_heads})")
+        if rotary and embed_dim // num_heads % 2:
+            rule = f"for a rotation it must be num_heads ({num_heads}) times an even number"
+            raise ShapeError(f"embed_dim is {embed_dim}; {rule}")
         self.num_heads = num_heads
         self.rotary = rotary
         self.qkv = Linear(embed_dim, 3 * embed_dim, generator=generator)
@@ -92,6 +98,8 @@ class MultiHeadAttention(Module):
         self.dropout = Dropout(dropout, generator)
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.ndim != 3:
+            raise ShapeError(f"the input has shape {text(x.shape)}; it must be (batch, positions, embed_dim)")
         _, count, width = x.shape
         queries, keys, values = self._project(x)
         if self.rotary:

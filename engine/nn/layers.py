@@ -7,8 +7,8 @@ from math import prod
 from typing import Any
 
 from engine.core.dtype import INTS
-from engine.errors import DTypeError, ShapeError
-from engine.nn.module import Module, Parameter
+from engine.errors import DTypeError
+from engine.nn.module import Module, Parameter, require_last, require_positive
 from engine.random import Generator, default_generator
 from engine.tensor import Tensor
 from engine.tensor.cell import apply
@@ -22,17 +22,15 @@ class Linear(Module):
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, generator: Generator | None = None
     ) -> None:
+        require_positive(in_features=in_features, out_features=out_features)
         draw = generator or default_generator()
-        bound = in_features**-0.5 if in_features else 0.0
+        bound = in_features**-0.5
         self.weight = Parameter(draw.uniform(out_features, in_features, low=-bound, high=bound))
         self.bias = Parameter(draw.uniform(out_features, low=-bound, high=bound)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, in_features) to (…, out_features)."""
-        if not x.shape or x.shape[-1] != self.weight.shape[1]:
-            raise ShapeError(
-                f"the input has shape {x.shape}; its last axis must be in_features = {self.weight.shape[1]}"
-            )
+        require_last(x, "in_features", self.weight.shape[1])
         return linear(x, self.weight, self.bias)
 
 
@@ -49,6 +47,7 @@ class Embedding(Module):
     """A row of ``weight`` (count, dim) for each index; drawn from U(±1)."""
 
     def __init__(self, count: int, dim: int, generator: Generator | None = None) -> None:
+        require_positive(count=count, dim=dim)
         self.weight = Parameter((generator or default_generator()).uniform(count, dim, low=-1.0, high=1.0))
 
     def forward(self, indices: Any) -> Tensor:
@@ -63,11 +62,13 @@ class LayerNorm(Module):
     """(x - mean) / √(variance + eps) · weight + bias over the last axis of size ``dim``."""
 
     def __init__(self, dim: int, eps: float = 1e-5) -> None:
+        require_positive(dim=dim)
         self.weight = Parameter(Tensor.ones(dim))
         self.bias = Parameter(Tensor.zeros(dim))
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
+        require_last(x, "dim", self.weight.shape[0])
         return x.layernorm(self.weight, self.bias, self.eps)
 
 
@@ -75,10 +76,12 @@ class RMSNorm(Module):
     """x / √(mean(x²) + eps) · weight over the last axis of size ``dim``."""
 
     def __init__(self, dim: int, eps: float = 1e-5) -> None:
+        require_positive(dim=dim)
         self.weight = Parameter(Tensor.ones(dim))
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
+        require_last(x, "dim", self.weight.shape[0])
         return x.rmsnorm(self.weight, self.eps)
 
 

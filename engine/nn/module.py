@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from engine.core.dtype import DType
+from engine.core.shapes import text
+from engine.errors import ShapeError
 from engine.tensor import Tensor, no_grad
 
 
@@ -60,6 +62,19 @@ class Module:
     def parameter_count(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())
 
+    def __repr__(self) -> str:
+        """One line a module: its dotted name, its class, its parameters' shapes and its settings."""
+        lines, shown = [], set()
+        for name, item in self._walk():
+            own = {} if isinstance(item, Parameter) else vars(item)
+            shown |= {id(value) for value in own.values()}
+            if isinstance(item, Module):
+                facts = [f"{key}={value}" for key, value in _facts(own)]
+                lines.append(f"{name}: {type(item).__name__}({', '.join(facts)})")
+            elif id(item) not in shown:  # it stands in a list, tuple or dict
+                lines.append(f"{name}: Parameter{text(item.shape)}")
+        return "\n  ".join(lines).removeprefix(": ")
+
     def zero_grad(self) -> None:
         """Forgets the gradients of all parameters."""
         for parameter in self.parameters():
@@ -98,6 +113,28 @@ class Module:
         with no_grad():
             for name, parameter in own.items():
                 parameter.assign(state[name])
+
+
+def _facts(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a module says of itself: shapes of parameters, and numbers, flags and names."""
+    for key, value in attributes.items():
+        if isinstance(value, Parameter):
+            yield key, text(value.shape)
+        elif isinstance(value, bool | int | float | str) and key != "training":
+            yield key, repr(value)
+
+
+def require_positive(**sizes: int) -> None:
+    """Raises ShapeError naming the first size that is not an integer of at least 1."""
+    for name, size in sizes.items():
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise ShapeError(f"{name} is {size!r}; it must be an integer of at least 1")
+
+
+def require_last(x: Tensor, name: str, size: int) -> None:
+    """Raises ShapeError unless the last axis of ``x`` has ``size``, which the message calls ``name``."""
+    if not x.shape or x.shape[-1] != size:
+        raise ShapeError(f"the input has shape {text(x.shape)}; its last axis must be {name} = {size}")
 
 
 def _children(item: Any) -> list[tuple[str, Any]]:

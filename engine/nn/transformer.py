@@ -10,7 +10,7 @@ from engine.errors import DTypeError, ShapeError
 from engine.models.config import GPTConfig
 from engine.nn.attention import KeysAndValues, MultiHeadAttention, Place
 from engine.nn.layers import Dropout, Embedding, LayerNorm, Linear, RMSNorm
-from engine.nn.module import Module, Parameter
+from engine.nn.module import Module, Parameter, require_positive
 from engine.random import Generator, default_generator
 from engine.tensor import Tensor
 from engine.tensor.movement import take
@@ -23,6 +23,7 @@ class FeedForward(Module):
     """Two linear layers with a tanh-form GELU between them."""
 
     def __init__(self, embed_dim: int, ff_dim: int, generator: Generator | None = None) -> None:
+        require_positive(embed_dim=embed_dim, ff_dim=ff_dim)
         self.up = Linear(embed_dim, ff_dim, generator=generator)
         self.down = Linear(ff_dim, embed_dim, generator=generator)
 
@@ -34,6 +35,7 @@ class SwiGLU(Module):
     """down(silu(gate x) · up x) (Shazeer 2020); gate and up are one product."""
 
     def __init__(self, embed_dim: int, ff_dim: int, generator: Generator | None = None) -> None:
+        require_positive(embed_dim=embed_dim, ff_dim=ff_dim)
         self.gate_up = Linear(embed_dim, 2 * ff_dim, generator=generator)
         self.down = Linear(ff_dim, embed_dim, generator=generator)
 

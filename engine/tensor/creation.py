@@ -6,6 +6,7 @@ from math import ceil
 
 from engine.core.dtype import DType, float32, int64
 from engine.tensor.cell import apply
+from engine.tensor.movement import shape_of
 from engine.tensor.promotion import cast
 from engine.tensor.tensor import Tensor
 
@@ -46,7 +47,7 @@ def linspace(start: float, stop: float, count: int, dtype: DType = float32) -> T
 
 def eye(rows: int, columns: int | None = None, dtype: DType = float32) -> Tensor:
     """Ones on the diagonal, zeros elsewhere."""
-    shape = (rows, rows if columns is None else columns)
+    shape = shape_of((rows, rows if columns is None else columns))
     return cast(apply("iota", (), shape, 0, int64) == apply("iota", (), shape, 1, int64), dtype)
 
 

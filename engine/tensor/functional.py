@@ -15,7 +15,7 @@ from engine.core.shapes import text
 from engine.errors import ShapeError
 from engine.tensor import arithmetic as ops
 from engine.tensor.cell import apply, compare, detach, elementwise
-from engine.tensor.movement import axis_of, flatten, reshape, unsqueeze
+from engine.tensor.movement import axis_of, flatten, reshape, shape_of, unsqueeze
 from engine.tensor.promotion import cast, constant, spread
 from engine.tensor.reductions import reduce
 
@@ -103,18 +103,32 @@ def layernorm(
     x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     """(x - mean) / √(variance + eps) · weight + bias over the last axis (Ba, Kiros and Hinton 2016)."""
-    width = float(x.shape[-1])
-    centre = ops.mul(reduce(x, "sum", -1, keepdims=True), 1.0 / width)
+    share = _share(x, weight, bias)
+    centre = ops.mul(reduce(x, "sum", -1, keepdims=True), share)
     distance = ops.sub(x, centre)
     squares = reduce(elementwise("mul", distance, distance), "sum", -1, keepdims=True)
-    return _scale_rows(distance, ops.mul(squares, 1.0 / width), weight, bias, eps)
+    return _scale_rows(distance, ops.mul(squares, share), weight, bias, eps)
 
 
 @_in_float
 def rmsnorm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-5) -> Tensor:
     """x / √(mean(x²) + eps) · weight over the last axis (Zhang and Sennrich 2019)."""
+    share = _share(x, weight)
     squares = reduce(elementwise("mul", x, x), "sum", -1, keepdims=True)
-    return _scale_rows(x, ops.mul(squares, 1.0 / float(x.shape[-1])), weight, None, eps)
+    return _scale_rows(x, ops.mul(squares, share), weight, None, eps)
+
+
+def _share(x: Tensor, *vectors: Tensor | None) -> float:
+    """What one element weighs in the mean of its row. ShapeError unless ``vectors`` have a row's shape."""
+    if not x.shape:
+        raise ShapeError("a scalar has no rows; the input must have at least one axis")
+    for vector in vectors:
+        if vector is not None and vector.shape != x.shape[-1:]:
+            raise ShapeError(
+                f"weight and bias of an input of shape {text(x.shape)} must have the shape "
+                f"{text(x.shape[-1:])} of its last axis, not {text(vector.shape)}"
+            )
+    return 1.0 / float(max(x.shape[-1], 1))
 
 
 def _scale_rows(
@@ -229,8 +243,8 @@ def require_classes(index: Tensor, count: int) -> None:
 
 def one_hot(index: Tensor, count: int) -> Tensor:
     """float32 (…, count): 1 at the index, 0 elsewhere."""
+    shape = shape_of((*index.shape, count))
     require_classes(index, count)
-    shape = (*index.shape, count)
     classes = apply("iota", (), shape, len(index.shape), int64)
     return cast(ops.eq(classes, spread(unsqueeze(cast(index, int64), -1), shape)), float32)
 

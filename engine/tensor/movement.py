@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from math import prod
-from typing import TYPE_CHECKING
+from operator import index
+from typing import TYPE_CHECKING, Any
 
 from engine.core.dtype import promote
-from engine.core.shapes import text
+from engine.core.shapes import check_sizes, text
 from engine.errors import ShapeError
 from engine.tensor.cell import Shape, apply
 from engine.tensor.promotion import cast, common_shape, constant, spread
@@ -18,10 +19,26 @@ if TYPE_CHECKING:
 
 
 def sizes_of(arguments: Sequence[int | Sequence[int]]) -> tuple[int, ...]:
-    """``f(2, 3)`` and ``f((2, 3))`` alike."""
-    if len(arguments) == 1 and not isinstance(arguments[0], int):
-        return tuple(arguments[0])
-    return tuple(arguments)  # type: ignore[arg-type]
+    """``f(2, 3)`` and ``f((2, 3))`` alike. Raises ShapeError for what is not an integer."""
+    single = len(arguments) == 1 and hasattr(arguments[0], "__iter__")
+    given: Any = arguments[0] if single else arguments
+    try:
+        return tuple([size if type(size) is int else _integer(size) for size in given])
+    except TypeError:
+        raise ShapeError(f"{given!r} is not a shape; its entries must be integers") from None
+
+
+def _integer(size: Any) -> int:
+    if isinstance(size, bool):
+        raise TypeError("a bool is not a size")
+    return index(size)
+
+
+def shape_of(arguments: Sequence[int | Sequence[int]]) -> Shape:
+    """``sizes_of`` where no size may be negative."""
+    sizes = sizes_of(arguments)
+    check_sizes(sizes)
+    return sizes
 
 
 def axis_of(axis: int, rank: int) -> int:
@@ -54,8 +71,6 @@ def reshape(x: Tensor, *shape: int | Sequence[int]) -> Tensor:
                 f"cannot give {text(x.shape)} the shape {sizes}: -1 must stand for one whole size"
             )
         sizes = tuple([total // known if size == -1 else size for size in sizes])
-    if any(size < 0 for size in sizes):
-        raise ShapeError(f"the shape {sizes} has a negative size")
     return x if sizes == x.shape else apply("reshape", (x,), sizes)
 
 
@@ -84,7 +99,7 @@ def permute(x: Tensor, *axes: int | Sequence[int]) -> Tensor:
 
 def broadcast_to(x: Tensor, *shape: int | Sequence[int]) -> Tensor:
     """x repeated along new axes at the left and along axes of size 1."""
-    return spread(x, sizes_of(shape))
+    return spread(x, shape_of(shape))
 
 
 def unsqueeze(x: Tensor, axis: int) -> Tensor:
@@ -168,7 +183,7 @@ def pad(x: Tensor, widths: Sequence[tuple[int, int]], value: float = 0) -> Tenso
 
 def repeat(x: Tensor, *counts: int | Sequence[int]) -> Tensor:
     """The whole of x laid side by side ``counts[i]`` times along axis i (NumPy's tile)."""
-    times = sizes_of(counts)
+    times = shape_of(counts)
     rank = max(len(times), len(x.shape))
     times = (1,) * (rank - len(times)) + times
     shape = (1,) * (rank - len(x.shape)) + x.shape

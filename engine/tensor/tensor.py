@@ -108,15 +108,15 @@ class Tensor(Cell):
         """``value`` everywhere; its dtype is that of ``value`` unless given."""
         if dtype is None:
             dtype = bool_ if isinstance(value, bool) else int64 if isinstance(value, int) else float32
-        return constant(value, dtype, movement.sizes_of((shape,))).fresh()
+        return constant(value, dtype, movement.shape_of((shape,))).fresh()
 
     @staticmethod
     def zeros(*shape: int | Sequence[int], dtype: DType = float32, requires_grad: bool = False) -> Tensor:
-        return constant(0, dtype, movement.sizes_of(shape)).fresh(requires_grad)
+        return constant(0, dtype, movement.shape_of(shape)).fresh(requires_grad)
 
     @staticmethod
     def ones(*shape: int | Sequence[int], dtype: DType = float32, requires_grad: bool = False) -> Tensor:
-        return constant(1, dtype, movement.sizes_of(shape)).fresh(requires_grad)
+        return constant(1, dtype, movement.shape_of(shape)).fresh(requires_grad)
 
     def fresh(self, requires_grad: bool = False) -> Tensor:
         """The same value as a leaf of its own."""

@@ -172,3 +172,22 @@ def test_gradient_of_a_block() -> None:
     x = Tensor(np.random.default_rng(0).standard_normal((1, 3, 4)))
     layer.rotary = False
     assert grad_check(run, [x, *weights])
+
+
+def test_a_module_shows_its_tree_with_shapes_and_settings() -> None:
+    assert repr(nn.Linear(2, 3)) == "Linear(weight=(3, 2), bias=(3,))"
+    model = nn.Sequential(nn.Linear(2, 3, bias=False), nn.GELU(), nn.Dropout(0.5)).eval()
+    assert repr(model).splitlines() == [
+        "Sequential()",
+        "  layers.0: Linear(weight=(3, 2))",
+        "  layers.1: GELU()",
+        "  layers.2: Dropout(rate=0.5)",
+    ]
+    assert repr(Nested()).splitlines() == [
+        "Nested(note='not a module')",
+        "  first: Linear(weight=(3, 2), bias=(3,))",
+        "  table.a: Linear(weight=(3, 3), bias=(3,))",
+        "  table.b.0: LayerNorm(weight=(3,), bias=(3,), eps=1e-05)",
+        "  table.b.1: Parameter(1,)",
+        "  pair.0: Embedding(weight=(4, 3))",
+    ]

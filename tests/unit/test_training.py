@@ -154,7 +154,7 @@ def test_a_loss_that_diverges_is_reported() -> None:
         ({"optimizer": "sofa"}, "optimizer is 'sofa'; it must be one of sgd, adam"),
         ({"schedule": "random"}, "schedule is 'random'; it must be one of constant"),
         ({"model": {"name": "gpt", "seq_len": 400}}, "windows of 400 need at least 802"),
-        ({"model": {"name": "gpt", "wide": 1}}, "wide is not a field"),
+        ({"model": {"name": "gpt", "wide": 1}}, "wide is 1; it is not a field"),
     ],
 )
 def test_bad_specifications_name_field_value_and_rule(changes: dict[str, Any], message: str) -> None:
