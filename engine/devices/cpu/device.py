@@ -46,13 +46,13 @@ class CpuDevice:
                 "(pip install 'gradmill[cc]'), or name one in CC."
             )
         self.threads = default_threads() if threads is None else threads
-        self._native = Native(toolchain, kernels)
-        self._native.set_threads(self.threads)
+        self.native = Native(toolchain, kernels)
+        self.native.set_threads(self.threads)
         self._steps: dict[tuple[Any, ...], Step] = {}
 
     @property
     def toolchain(self) -> Toolchain:
-        return self._native.toolchain
+        return self.native.toolchain
 
     def run(
         self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Array], shape: Shape, dtype: DType
@@ -112,10 +112,10 @@ class CpuDevice:
     def _prepare_kernel(self, task: Task) -> Prepared:
         """The step of a result with elements that no view gives."""
         if OPS[task.op].kind == "elementwise":
-            return elementwise.prepare(self._native, task)
+            return elementwise.prepare(self.native, task)
         if task.op not in _KERNELS:
             raise DeviceError(f"the cpu device has no primitive {task.op!r}")
-        return _KERNELS[task.op](self._native, task)
+        return _KERNELS[task.op](self.native, task)
 
     def _contiguous_first(self, task: Task, which: tuple[int, ...]) -> Step:
         """The step after contiguous copies of the operands ``which``."""
@@ -124,7 +124,7 @@ class CpuDevice:
         for k in which:
             x = operands[k]
             if not x.is_contiguous:
-                copies[k] = movement.prepare_contiguous(self._native, x)
+                copies[k] = movement.prepare_contiguous(self.native, x)
                 operands[k] = x._replace(strides=contiguous_strides(x.shape))
         if not any(copies):
             raise AssertionError(f"{task.op} asks for contiguous operands and has them")

@@ -1,0 +1,120 @@
+"""How a node is read: movement primitives are index maps onto the buffer of the node that they move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from engine.compiler.extent import common_refinement, contiguous, solid, split
+from engine.core.dim import Dim, Shape
+from engine.core.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Element (i_0, …) of ``shape`` is element ``offset + Σ i·stride`` of the row-major buffer of ``source``."""
+
+    source: Node
+    shape: Shape
+    offset: Dim
+    strides: tuple[Dim, ...]
+
+    def over(self, dims: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
+        """The strides along ``dims``, a refinement of this shape without its ones; None where it is none."""
+        steps = [stride for size, stride in zip(self.shape, self.strides, strict=True) if size != 1]
+        parts = split(solid(self.shape), dims)
+        if parts is None:
+            return None
+        result: list[Dim] = []
+        for part, stride in zip(parts, steps, strict=True):
+            result += [stride * inner for inner in contiguous([dims[k] for k in part])]
+        return tuple(result)
+
+
+def whole(node: Node) -> Access:
+    """All of a buffer, as it lies."""
+    return Access(node, node.shape, 0, contiguous(node.shape))
+
+
+def resolve(node: Node, leaders: dict[Node, Node]) -> Access:
+    """Follows movement down to the node whose buffer is read.
+
+    A reshape that strides cannot express stops the walk: it has a buffer of its own, filled by a copy.
+    """
+    chain: list[Node] = []
+    node = leaders[node]
+    while node.op in _MOVES:
+        chain.append(node)
+        node = leaders[node.inputs[0]]
+    access = whole(node)
+    for moved in reversed(chain):
+        following = _MOVES[moved.op](access, *moved.attrs)
+        access = whole(moved) if following is None else following
+    return access
+
+
+def _same(x: Access) -> Access:
+    return x
+
+
+def _transpose(x: Access, perm: tuple[int, ...]) -> Access:
+    return Access(
+        x.source,
+        tuple([x.shape[axis] for axis in perm]),
+        x.offset,
+        tuple([x.strides[axis] for axis in perm]),
+    )
+
+
+def _broadcast(x: Access, shape: Shape) -> Access:
+    lead = len(shape) - len(x.shape)
+    strides: list[Dim] = [0] * lead
+    for size, stride, new in zip(x.shape, x.strides, shape[lead:], strict=True):
+        strides.append(stride if size == new and size != 1 else 0)
+    return Access(x.source, shape, x.offset, tuple(strides))
+
+
+def _slice(x: Access, starts: tuple[Dim, ...], sizes: Shape, steps: tuple[int, ...]) -> Access:
+    offset = x.offset
+    for start, size, stride in zip(starts, sizes, x.strides, strict=True):
+        offset = offset + (start * stride if size != 0 else 0)
+    strides = tuple([stride * step for stride, step in zip(x.strides, steps, strict=True)])
+    return Access(x.source, sizes, offset, strides)
+
+
+def _reshape(x: Access, shape: Shape) -> Access | None:
+    if 0 in shape:
+        return Access(x.source, shape, 0, contiguous(shape))
+    old, new = solid(x.shape), solid(shape)
+    refined = common_refinement(old, new)
+    steps = None if refined is None else x.over(refined)
+    parts = None if refined is None else split(new, refined)
+    if refined is None or steps is None or parts is None:
+        return None
+    joined: list[Dim] = []
+    for part in parts:
+        inner = steps[part[-1]]
+        if any(steps[k] != refined[k + 1] * steps[k + 1] for k in part[:-1]):
+            return None
+        joined.append(inner)
+    strides = iter(joined)
+    return Access(x.source, shape, x.offset, tuple([0 if size == 1 else next(strides) for size in shape]))
+
+
+_MOVES: dict[str, Callable[..., Any]] = {
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "broadcast": _broadcast,
+    "slice": _slice,
+    "detach": _same,
+    "pass_grad": _same,
+    "keep": _same,
+}
+
+
+def is_movement(node: Node) -> bool:
+    """Whether ``node`` may be an index map; whether it is one is for ``resolve`` to say."""
+    return node.op in _MOVES
+
+

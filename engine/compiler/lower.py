@@ -1,0 +1,342 @@
+"""From a cluster to a kernel of the loop language, and the layout of each of its buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from engine.compiler.access import Access
+from engine.compiler.cluster import Cluster, Dims, Place, joins
+from engine.compiler.extent import contiguous, product
+from engine.compiler.fuse import Fusion
+from engine.compiler.loopir import Along, Apply, Buffer, Constant, Kernel, Line, Load, Reduce, Stage, Store
+from engine.core.dim import Dim
+from engine.core.node import Node
+from engine.core.opdef import OPS
+
+KEEP_COST = 12  # additions an element: what costs more to compute again is kept for a later stage
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a buffer's rows begin: ``offset + Σ outer index · stride``, and its stride along a row."""
+
+    source: Node | None
+    offset: Dim
+    outer: Dims
+    inner: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A kernel, the space it runs over, and its buffers' layouts (a source of None: scratch)."""
+
+    kernel: Kernel
+    outer: Dims
+    inner: Dim
+    layouts: tuple[Layout, ...]
+    outputs: tuple[Node, ...]
+    cost: int
+
+
+def lower(cluster: Cluster, fusion: Fusion, stored: Collection[Node]) -> Lowered:
+    """The kernel of ``cluster``, which writes its members in ``stored`` to buffers of their own."""
+    return _Lowering(cluster, fusion, stored).run()
+
+
+@dataclass(slots=True)
+class _Lines:
+    row: list[Line] = field(default_factory=list)
+    inner: list[Line] = field(default_factory=list)
+
+
+class _Lowering:
+    def __init__(self, cluster: Cluster, fusion: Fusion, stored: Collection[Node]) -> None:
+        self.cluster = cluster
+        self.fusion = fusion
+        self.outputs = [node for node in cluster.places if node in stored]
+        self.outer, self.inner = self._loops()
+        self.buffers: list[Buffer] = []
+        self.layouts: list[Layout] = []
+        self.constants: dict[tuple[object, bytes], Constant] = {}
+        self.stage_of: dict[Node, int] = {}
+        self.lines: list[_Lines] = []
+        self.last: list[Line] = []
+        self.values: dict[tuple[object, int], int] = {}
+        self.loaded: dict[tuple[object, int], int] = {}
+        self.kept: dict[Node, int] = {}
+        self.count = 0
+
+    # ---- loops
+
+    def _loops(self) -> tuple[Dims, Dim]:
+        """The outer dimensions, neighbours joined where every buffer allows it, and the inner extent."""
+        space = self.cluster.space
+        steps = [self._steps(access, space.dims, space.outer) for access in self._accesses()]
+        steps = [step for step in steps if step is not None]
+        if space.inner is None:
+            dims = _joined(space.dims, steps)
+            return (dims[:-1], dims[-1]) if dims else ((), 1)
+        count = len(space.outer)
+        return _joined(space.outer, [step[:count] for step in steps]), product(space.inner)
+
+    def _accesses(self) -> list[tuple[Access, Place]]:
+        """What is read from and written to buffers, and where each varies."""
+        cluster, found = self.cluster, []
+        for node, reads in cluster.reads.items():
+            place = Place.FULL if node.op == "reduce" else cluster.places[node]
+            found += [
+                (access, place)
+                for access in reads
+                if access.source not in cluster.places and access.source.op != "constant"
+            ]
+        whole = [(node, cluster.places[node]) for node in self.outputs]
+        return [*found, *[(Access(node, node.shape, 0, contiguous(node.shape)), place) for node, place in whole]]
+
+    @staticmethod
+    def _steps(item: tuple[Access, Place], dims: Dims, outer: Dims) -> Dims | None:
+        access, place = item
+        if place is Place.FULL:
+            return access.over(dims)
+        if place is Place.OUTER:
+            own = access.over(outer)
+            return None if own is None else (*own, *(0,) * (len(dims) - len(outer)))
+        own = access.over(dims[len(outer) :])
+        return None if own is None else (*(0,) * len(outer), *own)
+
+    def _layout(self, access: Access, place: Place) -> Layout:
+        space = self.cluster.space
+        steps = self._steps((access, place), space.dims, space.outer)
+        assert steps is not None
+        if space.inner is None:
+            dims = self.outer + (self.inner,) if self.inner != 1 or space.dims else ()
+            joined = _strides_over(space.dims, steps, dims)
+            return Layout(access.source, access.offset, joined[:-1], joined[-1] if joined else 0)
+        count = len(space.outer)
+        inner = steps[count:]
+        return Layout(
+            access.source,
+            access.offset,
+            _strides_over(space.outer, steps[:count], self.outer),
+            inner[-1] if inner else 0,
+        )
+
+    # ---- lines
+
+    def run(self) -> Lowered:
+        cluster = self.cluster
+        for node in cluster.places:
+            self.stage_of[node] = self._stage(node)
+        self.lines = [_Lines() for _ in range(1 + max(self.stage_of.values()))]
+        self._choose_kept()
+        for node, place in cluster.places.items():
+            if node.op == "reduce":
+                self._reduce(node)
+            elif place is Place.FULL:
+                self._value(node, self.stage_of[node])
+            else:
+                self._row_value(node)
+            if node in self.outputs or node in self.kept:
+                self._store(node)
+        return self._finished()
+
+    def _finished(self) -> Lowered:
+        stages = [Stage(tuple(lines.row), tuple(lines.inner)) for lines in self.lines]
+        last = tuple(self.last)
+        while len(stages) > 1 and not stages[-1].inner:  # what follows the last pass along the row
+            last = (*stages.pop().row, *last)
+        kind = "columns" if self.cluster.columns else "rows" if self.cluster.rows else "each"
+        kernel = Kernel(
+            kind,
+            len(self.outer),
+            self.cluster.lanes or 4,
+            tuple(self.buffers),
+            tuple(self.constants.values()),
+            tuple(stages),
+            last,
+        )
+        cost = sum(OPS[node.op].cost + 1 for node in self.cluster.places)
+        return Lowered(kernel, self.outer, self.inner, tuple(self.layouts), tuple(self.outputs), cost)
+
+    def _stage(self, node: Node) -> int:
+        """The pass along the row in which a node's operands are there; its row result is there one later."""
+        stage = 0
+        for access in self.cluster.reads[node]:
+            source = access.source
+            if source in self.cluster.places:
+                after = source.op == "reduce" and not self.cluster.columns
+                stage = max(stage, self.stage_of[source] + after)
+        return stage
+
+    def _choose_kept(self) -> None:
+        """Values of a row that a later stage needs and that cost more to compute again than to keep."""
+        needed: dict[Node, int] = {}
+        for node, reads in self.cluster.reads.items():
+            for access in reads:
+                if self.cluster.places.get(access.source) is Place.FULL:
+                    needed[access.source] = max(needed.get(access.source, 0), self.stage_of[node])
+        costs: dict[Node, int] = {}
+        for node, place in self.cluster.places.items():
+            if place is not Place.FULL:
+                continue
+            operands = [access.source for access in self.cluster.reads[node]]
+            own = OPS[node.op].cost + sum(
+                0 if x.op == "constant" else costs.get(x, 2 if x not in self.cluster.places else 0)
+                for x in operands
+            )
+            later = needed.get(node, 0) > self.stage_of[node]
+            if node in self.outputs or (later and own > KEEP_COST):
+                if later and node not in self.outputs:
+                    self.kept[node] = -1
+                own = 2
+            costs[node] = own
+
+    def _new(self) -> int:
+        self.count += 1
+        return self.count
+
+    def _buffer(self, layout: Layout, buffer: Buffer) -> int:
+        self.buffers.append(buffer)
+        self.layouts.append(layout)
+        return len(self.buffers) - 1
+
+    def _literal(self, node: Node) -> int:
+        key = (node.dtype, node.attrs[0])
+        if key not in self.constants:
+            self.constants[key] = Constant(self._new(), node.dtype, node.attrs[0])
+        return self.constants[key].value
+
+    def _read(self, access: Access, place: Place, stage: int) -> int:
+        """The value of a buffer's elements in a stage."""
+        layout = self._layout(access, place)
+        along = _along(layout.inner) if place is Place.FULL else "repeat"
+        home = -1 if along == "repeat" else stage
+        key = (layout, home if along == "repeat" else stage)
+        if key not in self.loaded:
+            buffer = self.values.get((layout, -2))
+            if buffer is None:
+                buffer = self._buffer(layout, Buffer(access.source.dtype, along))
+                self.values[layout, -2] = buffer
+            self.loaded[key] = value = self._new()
+            lines = self.lines[0].row if along == "repeat" else self.lines[stage].inner
+            line = Load(value, buffer)
+            if along == "repeat":
+                lines.insert(0, line)
+            else:
+                lines.append(line)
+        return self.loaded[key]
+
+    def _operand(self, access: Access, reader: Place, stage: int) -> int:
+        source = access.source
+        if source.op == "constant":
+            return self._literal(source)
+        place = self.cluster.places.get(source)
+        if place is None:
+            return self._read(access, reader, stage)
+        if place is Place.FULL:
+            return self._value(source, stage)
+        return self.values[source, -1]
+
+    def _value(self, node: Node, stage: int) -> int:
+        """The value of a member along the row, in a stage: computed there, again, or taken from its buffer."""
+        key = (node, stage)
+        if key in self.values:
+            return self.values[key]
+        if stage > self.stage_of[node] and (node in self.kept or node in self.outputs):
+            self.values[key] = value = self._new()
+            self.lines[stage].inner.append(Load(value, self.values[node, -3]))
+            return value
+        self._compute(node, stage)
+        return self.values[key]
+
+    def _compute(self, node: Node, stage: int) -> None:
+        """Emits ``node`` and what it needs again in this stage, without recursion."""
+        pending = [node]
+        while pending:
+            current = pending[-1]
+            missing = [
+                access.source
+                for access in self.cluster.reads[current]
+                if self.cluster.places.get(access.source) is Place.FULL
+                and (access.source, stage) not in self.values
+                and not (
+                    stage > self.stage_of[access.source]
+                    and (access.source in self.kept or access.source in self.outputs)
+                )
+            ]
+            if missing:
+                pending += missing
+                continue
+            pending.pop()
+            if (current, stage) in self.values:
+                continue
+            line = self._apply(current, Place.FULL, stage)
+            self.values[current, stage] = line.value
+            self.lines[stage].inner.append(line)
+
+    def _apply(self, node: Node, place: Place, stage: int) -> Apply:
+        reads = self.cluster.reads[node]
+        operands = tuple([self._operand(access, place, stage) for access in reads])
+        dtypes = tuple([operand.dtype for operand in node.inputs])
+        return Apply(self._new(), node.op, operands, dtypes, node.dtype)
+
+    def _row_value(self, node: Node) -> None:
+        stage = self.stage_of[node]
+        line = self._apply(node, Place.OUTER, stage)
+        self.values[node, -1] = line.value
+        self.lines[stage].row.append(line)
+
+    def _reduce(self, node: Node) -> None:
+        stage = self.stage_of[node]
+        operand = self._operand(self.cluster.reads[node][0], Place.FULL, stage)
+        line = Reduce(self._new(), node.attrs[0], operand, node.dtype)
+        self.values[node, -1] = line.value
+        self.lines[stage].inner.append(line)
+
+    def _store(self, node: Node) -> None:
+        place = self.cluster.places[node]
+        if node in self.kept:
+            layout = Layout(None, 0, (0,) * len(self.outer), 1)
+            buffer = self._buffer(layout, Buffer(node.dtype, "dense", written=True, scratch=True))
+        else:
+            layout = self._layout(Access(node, node.shape, 0, contiguous(node.shape)), place)
+            along: Along = "repeat" if place is Place.OUTER else "dense"
+            buffer = self._buffer(layout, Buffer(node.dtype, along, written=True))
+        self.values[node, -3] = buffer
+        stage = self.stage_of[node]
+        if place is Place.FULL:
+            self.lines[stage].inner.append(Store(buffer, self.values[node, stage]))
+        elif node.op == "reduce" and stage + 1 >= len(self.lines) or place is Place.COLUMN:
+            self.last.append(Store(buffer, self.values[node, -1]))
+        else:
+            after = stage + (node.op == "reduce")
+            self.lines[after].row.append(Store(buffer, self.values[node, -1]))
+
+
+def _along(stride: Dim) -> Along:
+    return "dense" if stride == 1 else "repeat" if stride == 0 else "strided"
+
+
+def _joined(dims: Dims, steps: list[Dims]) -> Dims:
+    """``dims`` with neighbours joined where each of ``steps`` runs over them as over one."""
+    result: list[Dim] = []
+    for k, size in enumerate(dims):
+        if result and all(joins((dims[k - 1], size), step[k - 1 : k + 1]) for step in steps):
+            result[-1] = result[-1] * size
+        else:
+            result.append(size)
+    return tuple(result)
+
+
+def _strides_over(dims: Dims, steps: Dims, joined: Dims) -> Dims:
+    """The strides along ``joined``, made of neighbours of ``dims``: those of the last neighbour of each."""
+    result: list[Dim] = []
+    position = 0
+    for size in joined:
+        total: Dim = dims[position]
+        while total != size:
+            position += 1
+            total = total * dims[position]
+        result.append(steps[position])
+        position += 1
+    return tuple(result)

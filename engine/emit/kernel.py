@@ -1,0 +1,341 @@
+"""C for fused kernels: a loop over rows, passes along each row over explicit vectors, one line a value.
+
+``dims`` are {rows, row length, rows a chunk, columns a chunk, sizes of the outer dimensions, then for each buffer its
+outer strides, its stride along a row, and for scratch the elements a chunk has}.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+from engine.compiler.loopir import Apply, Buffer, Constant, Kernel, Line, Load, Reduce, Stage, Store
+from engine.core.dtype import DType, bool_, float32, float64
+from engine.emit.c import LANES_4, LANES_8, expression
+
+HEAD_WORDS = 4
+STRIP = 64  # columns that a column kernel takes at once
+_OPERATIONS = {"sum": "GM_SUM", "prod": "GM_PROD", "max": "GM_MAX", "min": "GM_MIN"}
+
+
+def words_of(rank: int, buffers: int) -> int:
+    """How many words ``dims`` has."""
+    return HEAD_WORDS + rank + buffers * (rank + 2)
+
+
+def print_kernel(kernel: Kernel, name: str) -> str:
+    """The C function of ``kernel``."""
+    return _Printer(kernel).text(name)
+
+
+class _Printer:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.lanes = LANES_4 if kernel.lanes == 4 else LANES_8
+        self.width = "LF" if kernel.lanes == 4 else "LD"
+        self.types: dict[int, DType] = {}
+
+    def text(self, name: str) -> str:
+        kernel = self.kernel
+        lines = [f"void {name}(void **bufs, const int64_t *d, int64_t chunk) {{"]
+        lines += _indent(self._constants(kernel.constants))
+        body = self._columns() if kernel.kind == "columns" else self._rows()
+        return "\n".join([*lines, *_indent(body), "}", ""])
+
+    # ---- the frame
+
+    def _rows(self) -> list[str]:
+        kernel = self.kernel
+        lines = ["const int64_t rows = d[0], n = d[1];"]
+        if kernel.kind == "rows":
+            lines += ["const int64_t strips = 1, c0 = 0, c1 = n;"]
+        else:
+            lines += [
+                "const int64_t strips = (n + d[3] - 1) / d[3];",
+                "const int64_t c0 = chunk % strips * d[3], c1 = c0 + d[3] < n ? c0 + d[3] : n;",
+            ]
+        lines += [
+            "const int64_t r0 = chunk / strips * d[2], r1 = r0 + d[2] < rows ? r0 + d[2] : rows;",
+            "for (int64_t r = r0; r < r1; r++) {",
+            *_indent(self._pointers()),
+        ]
+        for stage in kernel.stages:
+            lines += _indent(self._row_lines(stage.row))
+            if stage.inner:
+                lines += _indent(self._pass(stage))
+        lines += _indent(self._row_lines(kernel.last))
+        return [*lines, "}"]
+
+    def _pointers(self) -> list[str]:
+        """The start of the row in each buffer."""
+        kernel, rank = self.kernel, self.kernel.rank
+        lines = []
+        if rank > 1:
+            lines.append("int64_t left = r;")
+        for axis in reversed(range(rank)):
+            if axis:
+                lines.append(f"const int64_t i{axis} = left % d[{HEAD_WORDS + axis}]; left /= d[{HEAD_WORDS + axis}];")
+            else:
+                lines.append(f"const int64_t i0 = {'left' if rank > 1 else 'r'};")
+        for k, buffer in enumerate(kernel.buffers):
+            own = self._word(k)
+            place = f"chunk * d[{own + rank + 1}]" if buffer.scratch else ""
+            if not buffer.scratch:
+                place = " + ".join(f"i{axis} * d[{own + axis}]" for axis in range(rank)) or "0"
+            const = "" if buffer.written else "const "
+            scalar = self.lanes[buffer.dtype].scalar
+            lines.append(f"{const}{scalar} *p{k} = ({const}{scalar} *)bufs[{k}] + {place};")
+        return lines
+
+    def _word(self, buffer: int) -> int:
+        return HEAD_WORDS + self.kernel.rank + buffer * (self.kernel.rank + 2)
+
+    # ---- passes along a row
+
+    def _pass(self, stage: Stage) -> list[str]:
+        reductions = [line for line in stage.inner if isinstance(line, Reduce)]
+        return self._reducing_pass(stage, reductions) if reductions else self._plain_pass(stage)
+
+    def _plain_pass(self, stage: Stage) -> list[str]:
+        width = self.width
+        lines = ["{", "    int64_t j = c0;", f"    for (; j + {width} <= c1; j += {width}) {{"]
+        lines += _indent(self._inner_lines(stage.inner, whole=True), 2)
+        lines += ["    }", "    if (j < c1) {", "        const int64_t m = c1 - j;"]
+        lines += _indent(self._inner_lines(stage.inner, whole=False), 2)
+        return [*lines, "    }", "}"]
+
+    def _reducing_pass(self, stage: Stage, reductions: Sequence[Reduce]) -> list[str]:
+        """Blocks of the tree: 64 lanes as vectors, full rounds of them, then what is left of the block."""
+        lines = []
+        for line in reductions:
+            lane = self.lanes[line.dtype]
+            lines += [
+                f"{lane.vector} v{line.value};",
+                f"gm_counter_{lane.suffix} k{line.value};",
+                f"k{line.value}.count = 0;",
+            ]
+        lines += [
+            "for (int64_t b = 0; b < n; b += GM_TREE_BLOCK) {",
+            "    const int64_t e = b + GM_TREE_BLOCK < n ? b + GM_TREE_BLOCK : n;",
+        ]
+        for line in reductions:
+            lane = self.lanes[line.dtype]
+            lines += [
+                f"    {lane.vector} a{line.value}[GM_LANES / {self.width}];",
+                f"    GM_UNROLL for (int u = 0; u < GM_LANES / {self.width}; u++)",
+                f"        a{line.value}[u] = set1_{lane.suffix}({_neutral(line)});",
+            ]
+        round_ = [
+            f"GM_UNROLL for (int u = 0; u < GM_LANES / {self.width}; u++) {{",
+            f"    const int64_t j = s + u * {self.width};",
+            *_indent(self._inner_lines(stage.inner, whole=True)),
+            "}",
+        ]
+        rest = [
+            f"for (int u = 0; s + u * {self.width} < e; u++) {{",
+            f"    const int64_t j = s + u * {self.width}, m = e - j;",
+            *_indent(self._inner_lines(stage.inner, whole=False)),
+            "}",
+        ]
+        lines += ["    int64_t s = b;", "    for (; s + GM_LANES <= e; s += GM_LANES) {"]
+        lines += [*_indent(round_, 2), "    }", *_indent(rest)]
+        for line in reductions:
+            s, op = self.lanes[line.dtype].suffix, _OPERATIONS[line.kind]
+            lines.append(
+                f"    count_{s}({op}, &k{line.value}, b / GM_TREE_BLOCK, fold_{s}({op}, a{line.value}));"
+            )
+        lines.append("}")
+        for line in reductions:
+            lines.append(self._total(line, "n"))
+        return lines
+
+    def _total(self, line: Reduce, length: str) -> str:
+        s, op = self.lanes[line.dtype].suffix, _OPERATIONS[line.kind]
+        self.types[line.value] = line.dtype
+        empty = "0" if line.kind == "sum" else _neutral(line)
+        return f"v{line.value} = {length} ? total_{s}({op}, &k{line.value}) : set1_{s}({empty});"
+
+    # ---- columns
+
+    def _columns(self) -> list[str]:
+        """Strips of columns; the rows go by in order, row r to lane r mod 64 of each column's tree."""
+        kernel, width = self.kernel, self.width
+        (stage,) = kernel.stages
+        reductions = [line for line in stage.inner if isinstance(line, Reduce)]
+        per_strip = f"({STRIP} / {width})"
+        lines = ["const int64_t rows = d[0], n = d[1];", f"const int64_t c0 = chunk * {STRIP};"]
+        lines += [
+            f"const int64_t c1 = c0 + {STRIP} < n ? c0 + {STRIP} : n;",
+            f"const int vectors = (int)((c1 - c0 + {width} - 1) / {width});",
+        ]
+        for line in reductions:
+            vector = self.lanes[line.dtype].vector
+            lines.append(f"{vector} a{line.value}[GM_LANES * {per_strip}], t{line.value}[GM_NODES * {per_strip}];")
+        lines += ["int64_t count = 0;", "for (int64_t b = 0; b < rows; b += GM_TREE_BLOCK) {"]
+        lines += ["    const int64_t length = b + GM_TREE_BLOCK < rows ? GM_TREE_BLOCK : rows - b;"]
+        lines += ["    for (int64_t r = b; r < b + length; r++) {", *_indent(self._pointers(), 2)]
+        lines += [f"        const int64_t lane = (r - b) % GM_LANES * {per_strip};"]
+        lines += _indent(self._row_lines(stage.row), 2)
+        lines += ["        for (int u = 0; u < vectors; u++) {"]
+        lines += [f"            const int64_t j = c0 + u * {width}, m = c1 - j;"]
+        lines += _indent(self._inner_lines(stage.inner, whole=None), 3)
+        lines += ["        }", "    }", *_indent(self._close_block(reductions, per_strip)), "}"]
+        lines += self._column_results(reductions, per_strip)
+        return lines
+
+    def _close_block(self, reductions: Sequence[Reduce], per_strip: str) -> list[str]:
+        """Halves the lanes of a finished block of rows and counts it."""
+        lines = []
+        for line in reductions:
+            s, op = self.lanes[line.dtype].suffix, _OPERATIONS[line.kind]
+            a, t = f"a{line.value}", f"t{line.value}"
+            merge = f"gm_merge_{s}({op}, {per_strip}, "
+            lines += [
+                "for (int64_t h = GM_LANES / 2; h > 0; h /= 2)",
+                "    for (int64_t i = 0; i < h && i + h < length; i++)",
+                f"        {merge}{a} + i * {per_strip}, {a} + (i + h) * {per_strip});",
+                f"for (int u = 0; u < {per_strip}; u++) {t}[count * {per_strip} + u] = {a}[u];",
+            ]
+        lines += ["count++;", "for (int64_t bits = b / GM_TREE_BLOCK; bits & 1; bits >>= 1, count--) {"]
+        lines += _indent(self._merge_neighbours(reductions, per_strip))
+        return [*lines, "}"]
+
+    def _merge_neighbours(self, reductions: Sequence[Reduce], per_strip: str) -> list[str]:
+        return [
+            f"gm_merge_{self.lanes[line.dtype].suffix}({_OPERATIONS[line.kind]}, {per_strip}, "
+            f"t{line.value} + (count - 2) * {per_strip}, t{line.value} + (count - 1) * {per_strip});"
+            for line in reductions
+        ]
+
+    def _column_results(self, reductions: Sequence[Reduce], per_strip: str) -> list[str]:
+        lines = ["for (; count > 1; count--) {", *_indent(self._merge_neighbours(reductions, per_strip)), "}"]
+        lines += ["for (int u = 0; u < vectors; u++) {", f"    const int64_t j = c0 + u * {self.width}, m = c1 - j;"]
+        for line in reductions:
+            lane = self.lanes[line.dtype]
+            empty = "0" if line.kind == "sum" else _neutral(line)
+            lines.append(
+                f"    const {lane.vector} v{line.value} = rows ? t{line.value}[u] : set1_{lane.suffix}({empty});"
+            )
+            self.types[line.value] = line.dtype
+        for store in self.kernel.last:
+            if isinstance(store, Store):
+                k = store.buffer
+                lane = self.lanes[self.kernel.buffers[k].dtype]
+                lines.append(f"    {lane.scalar} *p{k} = ({lane.scalar} *)bufs[{k}];")
+                lines.append(f"    {self._stored(store, whole=None)}")
+        return [*lines, "}"]
+
+    # ---- lines
+
+    def _constants(self, constants: Iterable[Constant]) -> list[str]:
+        lines = []
+        for constant in constants:
+            lane = self.lanes[constant.dtype]
+            self.types[constant.value] = constant.dtype
+            lines.append(f"const {lane.vector} v{constant.value} = {self._everywhere(constant.dtype, literal(constant))};")
+        return lines
+
+    def _everywhere(self, dtype: DType, scalar: str) -> str:
+        lane = self.lanes[dtype]
+        if dtype is bool_:
+            return f"set1_{'i32' if self.kernel.lanes == 4 else 'i64'}({scalar} ? -1 : 0)"
+        return f"set1_{lane.suffix}({scalar})"
+
+    def _row_lines(self, lines: Iterable[Line]) -> list[str]:
+        result = []
+        for line in lines:
+            if isinstance(line, Load):
+                dtype = self.kernel.buffers[line.buffer].dtype
+                self.types[line.value] = dtype
+                vector = self.lanes[dtype].vector
+                result.append(f"const {vector} v{line.value} = {self._everywhere(dtype, f'p{line.buffer}[0]')};")
+            elif isinstance(line, Apply):
+                result.append(self._applied(line))
+            elif isinstance(line, Store):
+                lane = self.lanes[self.kernel.buffers[line.buffer].dtype]
+                result.append(f"{lane.store}n_{lane.suffix}(p{line.buffer}, v{line.value}, 1);")
+        return result
+
+    def _inner_lines(self, lines: Iterable[Line], whole: bool | None) -> list[str]:
+        """``whole``: full vectors, vectors of which ``m`` elements exist, or (None) to be asked."""
+        result = []
+        for line in lines:
+            if isinstance(line, Load):
+                result.append(self._loaded(line, whole))
+            elif isinstance(line, Apply):
+                result.append(self._applied(line))
+            elif isinstance(line, Store):
+                result.append(self._stored(line, whole))
+            elif self.kernel.kind == "columns":
+                result.append(self._taken_by_column(line))
+            else:
+                result.append(self._taken_by_row(line, whole))
+        return result
+
+    def _loaded(self, line: Load, whole: bool | None) -> str:
+        buffer: Buffer = self.kernel.buffers[line.buffer]
+        self.types[line.value] = buffer.dtype
+        lane = self.lanes[buffer.dtype]
+        p = f"p{line.buffer} + j"
+        if buffer.along == "strided":
+            stride = f"d[{self._word(line.buffer) + self.kernel.rank}]"
+            count = self.width if whole else f"m < {self.width} ? m : {self.width}"
+            value = f"ldsn_{lane.suffix}(p{line.buffer} + j * {stride}, {stride}, {count})"
+        else:
+            full, part = f"{lane.load}_{lane.suffix}({p})", f"{lane.load}n_{lane.suffix}({p}, m)"
+            value = full if whole else f"m >= {self.width} ? {full} : {part}"
+        return f"const {lane.vector} v{line.value} = {value};"
+
+    def _applied(self, line: Apply) -> str:
+        lane = self.lanes[line.dtype]
+        self.types[line.value] = line.dtype
+        names = [f"v{operand}" for operand in line.operands]
+        text = expression(line.op, line.dtypes, line.dtype, names)
+        return f"const {lane.vector} v{line.value} = ({lane.vector})({text});"
+
+    def _stored(self, line: Store, whole: bool | None) -> str:
+        lane = self.lanes[self.kernel.buffers[line.buffer].dtype]
+        p, v = f"p{line.buffer} + j", f"v{line.value}"
+        full = f"{lane.store}_{lane.suffix}({p}, {v});"
+        if whole:
+            return full
+        return f"if (m >= {self.width}) {full} else {lane.store}n_{lane.suffix}({p}, {v}, m);"
+
+    def _taken_by_row(self, line: Reduce, whole: bool | None) -> str:
+        s, op = self.lanes[line.dtype].suffix, _OPERATIONS[line.kind]
+        value = f"v{line.operand}"
+        if not whole:
+            value = f"(m >= {self.width} ? {value} : head_{s}({value}, m, {_neutral(line)}))"
+        return f"a{line.value}[u] = gm_combine_{s}({op}, a{line.value}[u], {value});"
+
+    def _taken_by_column(self, line: Reduce) -> str:
+        s, op = self.lanes[line.dtype].suffix, _OPERATIONS[line.kind]
+        a, v = f"a{line.value}[lane + u]", f"v{line.operand}"
+        return f"{a} = r - b < GM_LANES ? {v} : gm_combine_{s}({op}, {a}, {v});"
+
+
+def literal(constant: Constant) -> str:
+    """A constant as C: floats in hexadecimal, so that no digit is lost."""
+    dtype = constant.dtype
+    (value,) = struct.unpack(f"<{dtype.struct}", constant.raw)
+    if dtype not in (float32, float64):
+        return f"(-{2**63 - 1} - 1)" if value == -(2**63) else str(int(value))
+    suffix = "f" if dtype is float32 else ""
+    if value != value:
+        return f"__builtin_nan{suffix}(\"\")"
+    if value in (float("inf"), float("-inf")):
+        return f"{'-' if value < 0 else ''}__builtin_inf{suffix}()"
+    return f"{value.hex()}{suffix}"
+
+
+def _neutral(line: Reduce) -> str:
+    """What changes nothing when it is combined, not even the sign of a zero."""
+    inf = "__builtin_inff()" if line.dtype is float32 else "__builtin_inf()"
+    return {"sum": "-0.0f", "prod": "1", "max": f"-{inf}", "min": inf}[line.kind]
+
+
+def _indent(lines: Iterable[str], depth: int = 1) -> list[str]:
+    return ["    " * depth + line for line in lines]
+
+
+__all__ = ["HEAD_WORDS", "STRIP", "print_kernel", "words_of"]
