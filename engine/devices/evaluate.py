@@ -18,7 +18,8 @@ def evaluate(nodes: Sequence[Node], device: Device) -> list[Array]:
     Values that are already memoised are used. What is computed on the way is dropped after its last reader,
     so it is memoised for ``nodes`` alone. Raises DeviceError for a leaf without a value.
     """
-    order = post_order([node for node in nodes if node.value is None], stop=_is_known)
+    # last node first: gradients of the last layers are ready first, and what they read is freed early
+    order = post_order([node for node in reversed(nodes) if node.value is None], stop=_is_known)
     readers: dict[Node, int] = dict.fromkeys(nodes, 1)  # one more reader, so that results stay
     for node in order:
         for operand in node.inputs:

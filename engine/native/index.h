@@ -4,7 +4,6 @@
 
 #include "strided.h"
 
-#define GM_NOWHERE INT64_MIN
 enum { GM_CLAMP = 0, GM_WRAP = 1, GM_ZERO = 2, GM_MIRROR = 3, GM_CHECKED = 4 };
 enum { GM_I32 = 0, GM_U32 = 1, GM_I64 = 2 };
 

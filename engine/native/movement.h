@@ -12,7 +12,6 @@ enum { GM_TILE = 32 };
  *                       layout of the outer axes}; a strip is GM_TILE rows of one outer index
  * gm_gather_B     bufs {out, x, offsets}, dims {positions, chunk size, row length, x's stride in a row};
  *                 an offset GM_NOWHERE gives a row of zeros */
-#define GM_NOWHERE INT64_MIN
 
 #define GM_MOVEMENT(B)                                                                                         \
     void gm_copy_##B(void **bufs, const int64_t *dims, int64_t chunk) {                                        \

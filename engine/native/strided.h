@@ -13,6 +13,8 @@ enum { GM_LONG_ROW = 4096 }; /* bytes from which memcpy knows better */
  * staged once. The host sees to it that blocks are whole numbers of periods. */
 enum { GM_DENSE = 0, GM_REPEATED = 1, GM_STRIDED = 2 };
 
+#define GM_NOWHERE INT64_MIN /* the offset of a position that reads zero and writes nothing */
+
 typedef struct {
     int64_t index[GM_MAX_RANK];
     int64_t offset; /* of the element at `index` */

@@ -27,6 +27,8 @@ from service.settings import Settings
 
 log = logging.getLogger(__name__)
 
+READER_TIMEOUT_S = 5.0  # longer than the hub's blocking read
+
 
 @dataclass
 class Waker:
@@ -96,10 +98,12 @@ class Backend:
 def make_backend(settings: Settings) -> Backend:
     """The parts, not yet connected."""
     redis = aconnect(settings.redis_url)
+    # No retries: each outage must reach the hub, which then compares what it handed out with what is left.
+    reader = aconnect(settings.redis_url, timeout_s=READER_TIMEOUT_S, retries=0)
     blobs = open_store(settings)
     log_ = EventLog(redis, blobs)
     sync = connect(settings.redis_url, patient=False)
-    return Backend(settings, redis, blobs, log_, Hub(redis, log_), MetricStore(log_), Waker(sync))
+    return Backend(settings, redis, blobs, log_, Hub(redis, reader, log_), MetricStore(log_), Waker(sync))
 
 
 async def answer(reply: Awaitable[Any] | Any) -> Any:

@@ -199,8 +199,9 @@ class Viewer:
 class Hub:
     """The reader and the viewers of one process."""
 
-    def __init__(self, redis: Redis, log_: EventLog) -> None:
+    def __init__(self, redis: Redis, reader: Redis, log_: EventLog) -> None:
         self._redis = redis
+        self._reader = reader
         self.log = log_
         self.closed = False
         self._topics: dict[str, _Topic] = {}
@@ -228,6 +229,7 @@ class Hub:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._reader.aclose()
 
     def view(self, job: str, after: int) -> Viewer:
         """A watcher of a job that has seen the events up to ``after``."""
@@ -269,7 +271,7 @@ class Hub:
                 streams: dict[Any, Any] = {
                     stream_key(job): f"{topic.seq}-0" for job, topic in self._topics.items()
                 }
-                reply: Any = await self._redis.xread(
+                reply: Any = await self._reader.xread(
                     {self._bell: heard, **streams}, block=BLOCK_MS, count=READ_COUNT
                 )
                 for name, entries in _pairs(reply):

@@ -7,7 +7,6 @@ import os
 from rich.console import Console, Group
 from rich.live import Live as RichLive
 from rich.panel import Panel
-from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from service.cli.follow import Picture, progress_line, state_line
@@ -15,6 +14,7 @@ from service.cli.text import clean, sparkline
 from service.wire import Event
 
 SAMPLE_LINES = 12
+BAR_WIDTH = 60
 REDRAWS_PER_S = 8
 
 
@@ -39,12 +39,9 @@ class Live:
 def draw(picture: Picture) -> Group:
     """The whole display."""
     status = state_line(picture) + (f" · {picture.stage}" if picture.stage else "")
-    parts: list[Text | ProgressBar | Panel] = [Text(status, style="bold")]
+    parts: list[Text | Panel] = [Text(status, style="bold")]
     if picture.steps:
-        parts += [
-            ProgressBar(total=picture.steps, completed=picture.step, width=60),
-            Text(progress_line(picture)),
-        ]
+        parts += [bar(picture.step / picture.steps), Text(progress_line(picture))]
     if len(picture.losses) > 1:
         parts.append(Text(f"loss {sparkline([loss for _, loss in picture.losses])}"))
     if picture.sample:
@@ -52,3 +49,9 @@ def draw(picture: Picture) -> Group:
         title = f"sample at step {picture.sample['step']}"
         parts.append(Panel(Text("\n".join(lines[:SAMPLE_LINES])), title=title, title_align="left", width=80))
     return Group(*parts)
+
+
+def bar(share: float) -> Text:
+    """How much is done, as a line."""
+    done = round(BAR_WIDTH * share)
+    return Text.assemble(("━" * done, "green"), ("━" * (BAR_WIDTH - done), "dim"), f" {share:4.0%}")

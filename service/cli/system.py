@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from service.api.keys import load_keys
+from service.api.security import check_bind
 from service.api.server import serve
 from service.cli.running import Running, owning, write_running
 from service.embedded import EmbeddedServer
@@ -20,13 +22,18 @@ from service.settings import Settings
 STOP_WORKERS_WITHIN_S = 15.0
 
 
+class AddressError(RuntimeError):
+    """The address to listen on can't be had."""
+
+
 def run_system(settings: Settings, announce: Callable[[Running], None]) -> None:
     """Runs until SIGINT or SIGTERM. AlreadyRunningError when another one has the data folder."""
+    check_bind(settings, load_keys(settings.api_key_file))
     # uvicorn raises the signal that stopped it once more at its end: by then it is only a message.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     data = settings.data_dir.resolve()
-    with owning(data), redis_for(settings, data) as redis_url, bind(settings) as listening:
+    with owning(data), bind(settings) as listening, redis_for(settings, data) as redis_url:
         here = settings.model_copy(update={"data_dir": data, "redis_url": redis_url})
         host, port = listening.getsockname()[:2]
         running = Running(f"http://{f'[{host}]' if ':' in host else host}:{port}", redis_url, os.getpid())
@@ -50,16 +57,20 @@ def redis_for(settings: Settings, data: Path) -> Iterator[str]:
 
 
 def bind(settings: Settings) -> socket.socket:
-    """A socket on the settings' address. OSError when it is taken."""
-    found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    """A socket on the settings' address. AddressError when it can't be had."""
+    try:
+        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        raise AddressError(f"can't listen on {settings.host}: {error.strerror}") from error
     family, kind, protocol, _, address = found[0]
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-    except OSError:
+    except OSError as error:
         listening.close()
-        raise
+        where = f"{settings.host}:{settings.port}"
+        raise AddressError(f"can't listen on {where}: {error.strerror}; choose another --port") from error
     return listening
 
 

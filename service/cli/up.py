@@ -6,11 +6,13 @@ import json
 from typing import Any
 
 import click
+from pydantic import ValidationError
 
+from service.api.keys import KeyFileError
 from service.api.security import BindError
 from service.cli.exits import Exit
 from service.cli.running import AlreadyRunningError, Running, read_running
-from service.cli.system import run_system
+from service.cli.system import AddressError, run_system
 from service.embedded import EmbeddedServerError
 from service.logs import log_as_json
 from service.settings import Settings
@@ -27,7 +29,7 @@ def command(as_json: bool, **given: Any) -> int:
 
     Everything lies in the folder GRADMILL_DATA_DIR [default data]. GRADMILL_REDIS_URL names another Redis.
     """
-    settings = Settings(**{name: value for name, value in given.items() if value is not None})
+    settings = read_settings({name: value for name, value in given.items() if value is not None})
     log_as_json()
 
     def announce(running: Running) -> None:
@@ -42,11 +44,15 @@ def command(as_json: bool, **given: Any) -> int:
         where = f" at {running.url}" if running else ""
         click.echo(f"{error}{where}; stop it first, or choose another GRADMILL_DATA_DIR", err=True)
         return Exit.OK
-    except (EmbeddedServerError, BindError) as error:
+    except (EmbeddedServerError, BindError, KeyFileError, AddressError) as error:
         raise click.UsageError(str(error)) from error
-    except OSError as error:
-        where = f"{settings.host}:{settings.port}"
-        raise click.UsageError(
-            f"can't listen on {where} ({error.strerror}); choose another --port"
-        ) from error
     return Exit.OK
+
+
+def read_settings(given: dict[str, Any]) -> Settings:
+    """The settings of the environment and of the options. UsageError names what breaks a rule."""
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        wrong = [f"GRADMILL_{str(each['loc'][0]).upper()}: {each['msg']}" for each in error.errors()]
+        raise click.UsageError("; ".join(wrong)) from error

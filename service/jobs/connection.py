@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from redis import Redis
+from redis.asyncio import BlockingConnectionPool
 from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import ExponentialWithJitterBackoff
@@ -10,6 +11,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
+CONNECTIONS = 64  # of one pool; more requests than that wait for one
 _LOST = (RedisConnectionError, RedisTimeoutError)
 
 
@@ -20,7 +22,18 @@ def connect(url: str, *, patient: bool = True) -> Redis:
     return Redis.from_url(url, retry=retry, health_check_interval=30)
 
 
-def aconnect(url: str, *, connections: int = 64) -> AsyncRedis:
-    """An asynchronous connection pool that gives up within a second, so that a request gets its 503."""
-    retry = AsyncRetry(ExponentialWithJitterBackoff(base=0.05, cap=0.2), 3, _LOST)
-    return AsyncRedis.from_url(url, retry=retry, max_connections=connections, socket_connect_timeout=1)
+def aconnect(url: str, *, timeout_s: float = 2.0, retries: int = 2) -> AsyncRedis:
+    """An asynchronous connection pool that gives up within seconds, so that a request gets its 503.
+
+    No command may block for as long as ``timeout_s``. Without retries the caller sees every outage.
+    """
+    retry = AsyncRetry(ExponentialWithJitterBackoff(base=0.05, cap=0.2), retries, _LOST)
+    pool = BlockingConnectionPool.from_url(
+        url,
+        retry=retry,
+        max_connections=CONNECTIONS,
+        timeout=timeout_s,
+        socket_timeout=timeout_s,
+        socket_connect_timeout=1,
+    )
+    return AsyncRedis.from_pool(pool)

@@ -38,6 +38,12 @@ COUNT_DRAWS = """
 """
 
 
+SET_HIDDEN = """(hidden) => {
+  Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
 def job_url(system: System | Proxy, worker: Worker) -> str:
     return f"{system.url}/jobs/{worker.job_id}"
 
@@ -57,6 +63,11 @@ def pixels(page: Any, colour: str) -> int:
 
 def expect_pixels(page: Any, colour: str, at_least: int) -> None:
     wait_for(f"{at_least} pixels of {colour}", lambda: pixels(page, colour) >= at_least)
+
+
+def resumptions(proxy: Proxy) -> list[bytes]:
+    """The requests for a stream that goes on where another broke."""
+    return [request for request in proxy.requests if b"last-event-id:" in request.lower()]
 
 
 def table_rows(page: Any) -> list[list[str]]:
@@ -108,8 +119,40 @@ def test_no_event_is_lost_or_doubled_when_connections_break(
     expect(status).to_have_attribute("data-received", str(system.job(worker.job_id)["last_seq"]))
     expect(status).to_have_attribute("data-missing", "0")
     expect(page.get_by_text("5 / 5")).to_be_visible()
-    resumed = [request for request in proxy.requests if b"last-event-id:" in request.lower()]
-    assert len(resumed) >= 5
+    assert len(resumptions(proxy)) >= 5
+
+
+def test_a_log_that_lost_its_end_is_read_again(system: System, proxy: Proxy, open_page: OpenPage) -> None:
+    worker = system.start("Forgotten")
+    worker.losses(range(1, 11), float)
+    kept = system.job(worker.job_id)["last_seq"]
+    worker.losses(range(11, 21), float)
+    page = open_page(job_url(proxy, worker))
+    expect_reading(page, "^step 20,")
+    system.forget_after(worker.job_id, kept)
+    proxy.cut()
+    expect_reading(page, "^step 10,")
+    expect(page.locator("[data-connection=live]")).to_have_attribute("data-received", str(kept))
+    expect(page.locator("[data-connection=live]")).to_have_attribute("data-missing", "0")
+
+
+def test_a_page_hidden_for_long_gives_its_connection_back(
+    system: System, proxy: Proxy, open_page: OpenPage
+) -> None:
+    worker = system.start("Hidden for long")
+    worker.losses(range(1, 11), float)
+    page = open_page("about:blank")
+    page.clock.install()
+    page.goto(job_url(proxy, worker))
+    expect_reading(page, "^step 10,")
+    page.evaluate(SET_HIDDEN, True)
+    page.clock.fast_forward(40_000)
+    worker.losses(range(11, 21), float)
+    assert not resumptions(proxy)
+    page.evaluate(SET_HIDDEN, False)
+    expect_reading(page, "^step 20,")
+    assert len(resumptions(proxy)) == 1
+    expect(page.locator("[data-connection=live]")).to_have_attribute("data-missing", "0")
 
 
 def test_hostile_text_is_only_ever_text(system: System, open_page: OpenPage) -> None:
@@ -301,22 +344,12 @@ def test_a_hidden_page_draws_nothing_and_catches_up(system: System, open_page: O
     page = open_page(job_url(system, worker), before=COUNT_DRAWS)
     expect_reading(page, "^step 10,")
     wait_for("the chart is drawn", lambda: page.evaluate("window.draws") > 0)
-    page.evaluate(
-        """() => {
-          Object.defineProperty(document, "hidden", { value: true, configurable: true });
-          document.dispatchEvent(new Event("visibilitychange"));
-          window.draws = 0;
-        }"""
-    )
+    page.evaluate(SET_HIDDEN, True)
+    page.evaluate("window.draws = 0")
     worker.losses(range(11, 21), float)
     expect_reading(page, "^step 20,")
     assert page.evaluate("window.draws") == 0
-    page.evaluate(
-        """() => {
-          Object.defineProperty(document, "hidden", { value: false, configurable: true });
-          document.dispatchEvent(new Event("visibilitychange"));
-        }"""
-    )
+    page.evaluate(SET_HIDDEN, False)
     wait_for("the chart is drawn again", lambda: page.evaluate("window.draws") > 0)
 
 

@@ -102,6 +102,10 @@ class Api:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.running.port}"
 
+    @property
+    def redis_pid(self) -> int:
+        return self._embedded.pid
+
     def client(self, **options: Any) -> httpx.Client:
         return httpx.Client(base_url=self.url, trust_env=False, timeout=DEADLINE_S, **options)
 

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import ROOT, Cluster, wait_for
+from cluster import ROOT, Cluster, children, wait_for
 
 from service.embedded import EmbeddedServer
 from service.jobs.lanes import BATCH
@@ -219,6 +220,25 @@ def test_an_absent_server_exits_with_three(system: Cluster) -> None:
     assert "gradmill up" in err
 
 
+def test_a_missing_or_wrong_key_exits_with_four(system: Cluster, tmp_path: Path) -> None:
+    secret = "key_" + "a" * 8 + "_" + "b" * 43
+    (tmp_path / "keys").write_text(secret + "\n")
+    before = dict(system.environment)
+    system.environment["GRADMILL_API_KEY_FILE"] = str(tmp_path / "keys")
+    try:
+        system.environment["GRADMILL_URL"] = system.start_api()
+        _, err = run(system, "jobs", code=4)
+        assert "GRADMILL_API_KEY" in err
+        system.environment["GRADMILL_API_KEY"] = secret
+        run(system, "jobs")
+        system.environment["GRADMILL_API_KEY"] = secret[:-1] + "c"
+        _, err = run(system, "jobs", code=4)
+        assert secret[:-1] not in err
+    finally:
+        system.environment.clear()
+        system.environment.update(before)
+
+
 def test_a_terminal_gets_a_live_display_that_ends_with_the_state(system: Cluster, corpus: str) -> None:
     ours, theirs = pty.openpty()
     with start(
@@ -289,6 +309,41 @@ def test_up_runs_everything_once_a_folder_and_leaves_nothing_behind(tmp_path: Pa
     assert ask("jobs").returncode == 3
 
 
+@pytest.mark.parametrize(
+    ("options", "variables", "words"),
+    [
+        (["--host", "0.0.0.0"], {}, "would let everyone in"),
+        ([], {"GRADMILL_PORT": "many"}, "GRADMILL_PORT: Input should be a valid integer"),
+        ([], {"GRADMILL_API_KEY_FILE": "/nowhere"}, "/nowhere"),
+        (["--port", "{taken}"], {}, "choose another --port"),
+    ],
+)
+def test_up_says_why_it_cannot_start(
+    tmp_path: Path, options: list[str], variables: dict[str, str], words: str
+) -> None:
+    environment = {
+        **os.environ,
+        "GRADMILL_DATA_DIR": str(tmp_path / "data"),
+        "PYTHONPATH": str(ROOT),
+    } | variables
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        options = [option.format(taken=taken.getsockname()[1]) for option in options]
+        done = subprocess.run(
+            [sys.executable, "-m", "service.cli", "up", *options],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert words in done.stderr
+    assert not (tmp_path / "data" / "redis").exists()
+
+
 def test_killing_up_ends_all_that_it_started(tmp_path: Path) -> None:
     environment = {**os.environ, "GRADMILL_DATA_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "service.cli", "up", "--port", "0", "--json"]
@@ -303,7 +358,5 @@ def test_killing_up_ends_all_that_it_started(tmp_path: Path) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    from cluster import children
-
     found = children(pid)
     return found + [each for child in found for each in descendants(child)]

@@ -130,6 +130,24 @@ def test_cancelling_a_queued_job_means_that_it_never_starts(cluster: Cluster) ->
     check_log(cluster.events(first))
 
 
+def test_a_paused_job_waits_with_its_work_and_goes_on_when_asked(cluster: Cluster) -> None:
+    cluster.start_toy()
+    job_id = cluster.toy(steps=80, every=1000)
+    cluster.wait_step(job_id, 5)
+    calls.run(cluster.redis, calls.pause(job_id))
+    cluster.wait_state(job_id, "paused", within_s=10)
+    reached = last_step(cluster.events(job_id))
+    resumed = calls.run(cluster.redis, calls.resume(job_id))
+    assert resumed is not None
+    tickets.push(cluster.redis, resumed.lane, resumed.missing_tickets)
+    job = cluster.wait_state(job_id, "succeeded")
+    assert job.result["value"] == final_value(1, 80)
+    assert job.failures == 0
+    events = cluster.events(job_id)
+    check_log(events)
+    assert steps_by_attempt(events)[2][0] == reached + 1
+
+
 @pytest.mark.parametrize(
     ("fault", "code"), [("not_a_number", "non-finite-loss"), ("no_memory", "out-of-memory")]
 )

@@ -6,6 +6,7 @@ import atexit
 import functools
 import importlib.util
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -26,9 +27,11 @@ BUILDS = {
     "gcc": ["gcc", "-O1", "-march=native"],
     "gcc-O3": ["gcc", "-O3", "-march=native"],
     "gcc-avx2": ["gcc", "-O1", "-march=native", "-mno-avx512f"],
+    "gcc-narrow": ["gcc", "-O1", "-march=x86-64-v2", "-mfma"],  # vectors of 16 bytes, as on ARM
     "clang": ["clang", "-O1", "-march=native"],
     "zig": [sys.executable, "-m", "ziglang", "cc", "-O1", "-march=native"],
 }
+EACH_BUILD = [pytest.param(name, marks=[pytest.mark.slow] if name == "gcc-O3" else []) for name in BUILDS]
 
 
 @functools.cache
@@ -42,6 +45,8 @@ def missing(build: str) -> str | None:
     """Why `build` cannot be used here, or None."""
     if build == "zig":
         return None if importlib.util.find_spec("ziglang") else "the ziglang wheel is not installed"
+    if build == "gcc-narrow" and platform.machine() not in ("x86_64", "AMD64"):
+        return "-mfma is an x86 flag"
     compiler = BUILDS[build][0]
     return None if shutil.which(compiler) else f"{compiler} is not installed"
 

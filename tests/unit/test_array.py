@@ -116,7 +116,7 @@ def test_views_are_what_numpy_makes_of_them(pair) -> None:
 
 
 @draw(views_of_views(), st.data())
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_reshape_is_a_view_exactly_where_numpy_finds_one(pair, data) -> None:
     theirs, ours = pair
     new: list[int] = []

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.dtype import DType, bfloat16, bool_, float32, int32, int64
+from engine.core.dtype import DType, bfloat16, bool_, float32, int32, int64, uint32
 from engine.core.node import Node
 from engine.core.opdef import OPS, make
 from engine.devices.array import Array
@@ -45,6 +45,7 @@ def workload(device: CpuDevice) -> Values:
     turned = run(device, "transpose", x, attrs=((1, 0),))
     index = Array.from_list([rng.randrange(300) for _ in range(900)], (900,), int64)
     flat = Array.from_list([rng.randrange(5000) for _ in range(70000)], (70000,), int32)
+    key, ordinal = Array.from_list([1, 2], (2,), uint32), Array.from_list([3], (), uint32)
     values = {
         "add": run(device, "add", x, wide),
         "mul of a transposed": run(device, "mul", turned, run(device, "reshape", x, attrs=((700, 300),))),
@@ -63,6 +64,7 @@ def workload(device: CpuDevice) -> Values:
         ),
         "copy": run(device, "reshape", turned, attrs=((210000,),)),
         "cast": run(device, "cast", x, attrs=(bfloat16,)),
+        "random bits": run(device, "random_bits", key, ordinal, attrs=((70001,),)),
     }
     return {name: value.tobytes() for name, value in values.items()}
 
@@ -90,12 +92,11 @@ def test_python_threads_share_a_device(one_thread: Values) -> None:
         assert all(values == one_thread for values in pool.map(work, range(4)))
 
 
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 COMPILERS = [
-    pytest.param("gcc -mno-avx512f", marks=pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")),
-    pytest.param(
-        "gcc -O3",
-        marks=[pytest.mark.slow, pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")],
-    ),
+    pytest.param("gcc -mno-avx512f", marks=needs_gcc),
+    pytest.param("gcc -mno-avx512f -mno-avx2", marks=[pytest.mark.slow, needs_gcc]),
+    pytest.param("gcc -O3", marks=[pytest.mark.slow, needs_gcc]),
     pytest.param(
         f"{sys.executable} -m ziglang cc",
         marks=[
