@@ -95,9 +95,7 @@ class Binding:
     def __init__(self, plan: Plan, sizes: Sizes) -> None:
         self._plan = plan
         self._sizes = sizes
-        self.arrays: dict[Node, Array] = {
-            node: Array.empty(self._shape(node.shape), node.dtype) for node in plan.inputs
-        }
+        self.arrays: dict[Node, Array] = {node: self._zeros(node) for node in plan.inputs}
         self._kept: list[Any] = []
         self._calls: list[Callable[[], None]] = []
         for step in plan.steps:
@@ -113,6 +111,11 @@ class Binding:
         """Computes the outputs from what the inputs hold."""
         for call in self._calls:
             call()
+
+    def _zeros(self, node: Node) -> Array:
+        """A buffer for an input; 0 is an index that binding may read safely."""
+        shape = self._shape(node.shape)
+        return Array.from_bytes(bytes(prod(shape) * node.dtype.size), shape, node.dtype)
 
     def _size(self, dim: Dim) -> int:
         return evaluate(dim, self._sizes)
