@@ -16,7 +16,7 @@ from engine.compiler.fuse import Fusion
 from engine.compiler.lower import Layout, Lowered, lower
 from engine.core.dim import Dim, Shape, evaluate
 from engine.core.node import Node
-from engine.devices.array import Array, Storage, contiguous_strides, ffi
+from engine.devices.array import Array, Storage, ffi
 from engine.devices.cpu.device import CpuDevice
 from engine.emit.kernel import HEAD_WORDS, STRIP, print_kernel
 
@@ -113,7 +113,7 @@ class Binding:
             call()
 
     def _zeros(self, node: Node) -> Array:
-        """A buffer for an input; 0 is an index that binding may read safely."""
+        """A buffer; 0 is an index that binding may read safely."""
         shape = self._shape(node.shape)
         return Array.from_bytes(bytes(prod(shape) * node.dtype.size), shape, node.dtype)
 
@@ -148,9 +148,8 @@ class Binding:
         result, call = device.bind(node.op, attrs, operands, shape, node.dtype)
         calls = [call]
         if not result.is_contiguous:
-            flat, copy = device.bind("reshape", ((result.size,),), [result], (result.size,), node.dtype)
             self._kept.append(result)
-            result = Array(flat.storage, flat.offset, shape, contiguous_strides(shape), node.dtype)
+            result, copy = device.bind("concat", (0,), [result], shape, node.dtype)
             calls.append(copy)
         self.arrays[node] = result
         return calls
@@ -160,7 +159,7 @@ class Binding:
         outer = self._shape(lowered.outer)
         rows, n = prod(outer), self._size(lowered.inner)
         for node in lowered.outputs:
-            self.arrays[node] = Array.empty(self._shape(node.shape), node.dtype)
+            self.arrays[node] = self._zeros(node)
         down, across, chunks = _chunks(lowered, rows, n)
         words = [rows, n, down, across, *outer]
         addresses = []
