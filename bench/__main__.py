@@ -1,4 +1,4 @@
-"""Runs every benchmark, each in a process of its own, then writes docs/performance.md: ``python -m bench``."""
+"""``python -m bench``: every benchmark, each in a process of its own, then docs/performance.md."""
 
 from __future__ import annotations
 

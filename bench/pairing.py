@@ -1,7 +1,7 @@
 """Paired timing: contenders take turns in one process, and ratios are taken turn by turn.
 
-A busy neighbour or a changing clock hits all contenders of one turn alike, so the ratio of a turn says more than
-two separate timings; its median and quartiles over the turns are what a result states.
+A busy neighbour or a changing clock hits all contenders of one turn alike, so the ratio of a turn says
+more than two separate timings; its median and quartiles over the turns are what a result states.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def compare(
 ) -> Row:
     """Times ``contenders`` (one of them named "gradmill") in alternating turns.
 
-    A turn calls each contender as often as fills ``min_seconds``, after one untimed call. ``work`` is what one call
-    does, in the numerator of ``unit`` (GFLOP for "GFLOP/s").
+    Each turn calls a contender as often as fills ``min_seconds``, after one untimed call. ``work`` is what
+    one call does, in the numerator of ``unit`` (GFLOP for "GFLOP/s").
     """
     repeats = {who: _repeats(call, min_seconds) for who, call in contenders.items()}
     seconds: dict[str, list[float]] = {who: [] for who in contenders}
@@ -82,7 +82,7 @@ def compare(
 
 
 def write(benchmark: str, rows: list[Row]) -> Path:
-    """Stores the rows with the machine and the versions in ``bench/results/<benchmark>.json`` and prints them."""
+    """Prints the rows and stores them, with machine and versions, in ``bench/results/<benchmark>.json``."""
     for row in rows:
         ratios = "  ".join(
             f"{who} ×{r.median:.2f} [{r.low:.2f}, {r.high:.2f}]" for who, r in row.ratios.items()

@@ -81,6 +81,13 @@ def wait_for_step(client: Client, job_id: str, step: int) -> None:
         time.sleep(0.5)
 
 
+def wait_until_shown(page: Any) -> None:
+    """Until the page has caught up with the job."""
+    chart = page.locator(".chart")
+    while float(chart.get_attribute("aria-valuenow")) < PHOTOGRAPHED_STEP:
+        page.wait_for_timeout(100)
+
+
 def photograph(url: str, executable: str) -> None:
     """One picture for each theme."""
     with sync_playwright() as playwright:
@@ -98,6 +105,7 @@ def photograph(url: str, executable: str) -> None:
             page.goto(url)
             page.locator("main [data-connection=live]").wait_for()
             page.get_by_role("region", name="Sample text").wait_for()
+            wait_until_shown(page)
             page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
             page.screenshot(path=IMAGES / name)
             page.close()

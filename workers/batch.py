@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import threading
 from types import FrameType
 from typing import Any
 
@@ -20,10 +19,9 @@ from rq.job import Job
 from service.jobs import calls, tickets
 from service.processes import die_with_parent
 from workers.context import WorkerContext
+from workers.leaving import KILL_HORSE_AFTER_S, after, exit_in_time
 from workers.memory import oom_kills
 from workers.rq_options import rq_options
-
-KILL_AFTER_S = 8.0  # a worker is gone 10 s after SIGTERM
 
 
 class BatchWorker(Worker):
@@ -43,12 +41,11 @@ class BatchWorker(Worker):
         signal.signal(signal.SIGTERM, self._stop)
 
     def handle_warm_shutdown_request(self) -> None:
+        exit_in_time()
         if self.horse_pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.horse_pid, signal.SIGUSR1)
-            last_word = threading.Timer(KILL_AFTER_S, self.kill_horse)
-            last_word.daemon = True
-            last_word.start()
+            after(KILL_HORSE_AFTER_S, self.kill_horse)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._context.stop.set()

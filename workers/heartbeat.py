@@ -6,7 +6,6 @@ import logging
 import os
 import socket
 import threading
-from types import TracebackType
 
 from redis.exceptions import RedisError
 
@@ -17,10 +16,11 @@ from workers.context import WorkerContext
 log = logging.getLogger(__name__)
 
 EVERY_S = 5.0
+LAST_BEAT_S = 5.0
 
 
 class Heartbeat:
-    """A thread with a connection of its own, from entry to exit; then the worker is off the list."""
+    """A thread with a connection of its own."""
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
@@ -28,15 +28,14 @@ class Heartbeat:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
-    def __enter__(self) -> Heartbeat:
+    def start(self) -> None:
         self._thread.start()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def stop(self) -> None:
+        """Ends the thread and takes the worker off the list. Also right if ``start`` was interrupted."""
         self._ended.set()
-        self._thread.join(timeout=1)
+        if self._thread.is_alive():
+            self._thread.join(timeout=LAST_BEAT_S)
         try:
             calls.run(self._redis, calls.leave(self._context.worker, self._context.lane))
         except RedisError:

@@ -41,8 +41,12 @@ def run_lane(lane: str, settings: Settings) -> None:
     context = WorkerContext(settings, lane, worker_name(lane), open_store(settings))
     set_context(context)
     worker: BaseWorker = WORKERS[lane](context)
-    with Heartbeat(context):
+    heartbeat = Heartbeat(context)
+    try:
+        heartbeat.start()
         worker.work(logging_level="WARNING")
+    finally:
+        heartbeat.stop()
 
 
 if __name__ == "__main__":

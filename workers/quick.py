@@ -6,6 +6,7 @@ from rq import SimpleWorker
 
 from workers.context import WorkerContext
 from workers.handlers import find_handler
+from workers.leaving import exit_in_time
 from workers.rq_options import rq_options
 
 
@@ -18,4 +19,5 @@ class QuickWorker(SimpleWorker):
         find_handler("sample")  # loads the engine now, not while the first client waits
 
     def handle_warm_shutdown_request(self) -> None:
+        exit_in_time()
         self._context.stop.set()

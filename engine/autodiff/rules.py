@@ -89,7 +89,8 @@ def sub(n: Node, g: Node) -> Cotangents:
 
 def mul(n: Node, g: Node) -> Cotangents:
     x, y = n.inputs
-    return (b.mul(g, y), b.mul(g, x))
+    part = b.mul(g, y)
+    return (part, part if x is y else b.mul(g, x))
 
 
 def div(n: Node, g: Node) -> Cotangents:

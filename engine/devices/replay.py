@@ -9,8 +9,9 @@ from typing import Any
 from engine.core.dtype import DType
 from engine.core.node import Node
 from engine.core.walk import post_order
-from engine.devices.array import Array, contiguous_strides, view
+from engine.devices.array import Array, view
 from engine.devices.cpu.device import CpuDevice
+from engine.devices.dense import dense
 from engine.devices.device import Device
 
 
@@ -64,10 +65,7 @@ def _copy(x: Array) -> Array:
 
 def _constant(x: Array, op: str, device: Device) -> Array:
     """An operand that stays: laid out row by row where a product reads it again and again."""
-    if op != "dot" or x.is_contiguous:
-        return x
-    flat = device.run("reshape", ((x.size,),), (x,), (x.size,), x.dtype)
-    return Array(flat.storage, flat.offset, x.shape, contiguous_strides(x.shape), x.dtype)
+    return x if op != "dot" or x.is_contiguous else dense(x, device)
 
 
 def _mover(source: Array, target: Array) -> Callable[[], None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import inf
 from typing import Literal, Protocol
 
@@ -18,6 +17,7 @@ from engine.tensor import Tensor, no_grad
 from engine.tensor.cell import record_all
 
 Window = Literal["half", "exact"]
+_MASKED = float32.encode(-inf)
 
 
 class Decoder(Protocol):
@@ -124,16 +124,14 @@ def _rows(table: Tensor) -> list[bytes]:
     return [raw[i : i + size] for i in range(0, len(raw), size)]
 
 
-@lru_cache(maxsize=8192)
 def _slot(place: int, room: int) -> bytes:
     """bool (room,): true at ``place``."""
-    return bytes([i == place for i in range(room)])
+    return bytes(place) + b"\1" + bytes(room - place - 1)
 
 
-@lru_cache(maxsize=8192)
 def _bias(seen: int, room: int) -> bytes:
     """float32 (room,): 0 for the first ``seen``, -inf for the rest."""
-    return Tensor([0.0 if i < seen else -inf for i in range(room)], float32).tobytes()
+    return bytes(4 * min(seen, room)) + _MASKED * max(room - seen, 0)
 
 
 def decoder_of(model: LanguageModel, window: Window) -> Decoder:

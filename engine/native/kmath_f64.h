@@ -73,7 +73,8 @@ VEC_FN k_pair_f64 k_log_pair_f64(vf64 k, vf64 f) {
     return k_sum_f64(whole.high, whole.low + low);
 }
 
-/* e^(y log |x|). Denormal x are scaled first; beyond the limits of t the result is infinite or zero. */
+/* e^(y log |x|) = e^(t + t_low) = e^t (1 + t_low). Denormal x are scaled first; beyond the limits of t the result is
+ * infinite or zero. */
 VEC_FN vf64 k_pow_f64(vf64 x, vf64 y) {
     vf64 a = abs_f64(x), shift = set1_f64(0.0);
     int some = __builtin_expect(any_i64(k_pow_is_special_f64(x, y)), 0);
@@ -87,7 +88,8 @@ VEC_FN vf64 k_pow_f64(vf64 x, vf64 y) {
     vf64 t = y * l.high;
     vf64 t_low = fma_f64(y, l.low, fma_f64(y, l.high, -t));
     t_low = (vf64)((vi64)t_low & (vi64)(abs_f64(t) < 750.0));
-    vf64 p = k_exp_core_f64(more_f64(set1_f64(-750.0), less_f64(set1_f64(750.0), t)), t_low);
+    k_power_f64 e = k_powers_f64(more_f64(set1_f64(-750.0), less_f64(set1_f64(750.0), t)));
+    vf64 p = scale_f64(1.0 + (e.p + fma_f64(e.p, t_low, t_low)), e.n);
     return some ? k_pow_special_f64(x, y, p) : p;
 }
 

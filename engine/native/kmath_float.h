@@ -18,23 +18,23 @@ typedef struct {
     REAL n, p;
 } F(k_power);
 
-/* e^(x + low) = 2^n (1 + p) */
-VEC_FN F(k_power) F(k_powers)(REAL x, REAL low) {
+/* e^x = 2^n (1 + p) */
+VEC_FN F(k_power) F(k_powers)(REAL x) {
     REAL n = F(rint)(x * K_LOG2E);
     REAL r = F(fma)(n, S(-F(K_LN2_HIGH)), x);
-    r += F(fma)(n, S(-F(K_LN2_LOW)), low);
+    r = F(fma)(n, S(-F(K_LN2_LOW)), r);
     return (F(k_power)){n, F(fma)(r * r, F(k_poly_exp)(r), r)};
 }
 
-/* e^(x + low) for x so small that n is within the range of scale */
-VEC_FN REAL F(k_exp_core)(REAL x, REAL low) {
-    F(k_power) e = F(k_powers)(x, low);
+/* e^x for x so small that n is within the range of scale */
+VEC_FN REAL F(k_exp_core)(REAL x) {
+    F(k_power) e = F(k_powers)(x);
     return F(scale)(1.0f + e.p, e.n);
 }
 
 /* Beyond the limits the result is infinite or zero anyway. */
 VEC_FN REAL F(k_exp)(REAL x) {
-    return F(k_exp_core)(F(more)(S(K_EXP_LOW), F(less)(S(K_EXP_HIGH), x)), S(0.0f));
+    return F(k_exp_core)(F(more)(S(K_EXP_LOW), F(less)(S(K_EXP_HIGH), x)));
 }
 
 /* e^x - 1 = 2 (2^(n-1) p + (2^(n-1) - 1/2)): halved so that the largest n does not overflow. p is r + rest, and
@@ -54,7 +54,7 @@ VEC_FN REAL F(k_expm1)(REAL x) {
 /* 1 - 2 / (e^2|x| + 1) [4.5.63], or s + s^3 p(s^2) where that would cancel */
 VEC_FN REAL F(k_tanh)(REAL x) {
     REAL a = F(abs)(x), z = x * x;
-    F(k_power) e = F(k_powers)(F(less)(S(K_TANH_HIGH), a + a), S(0.0f));
+    F(k_power) e = F(k_powers)(F(less)(S(K_TANH_HIGH), a + a));
     REAL power = F(scale)(S(1.0f), e.n);
     REAL large = 1.0f - 2.0f / F(fma)(power, e.p, power + 1.0f);
     REAL small = F(fma)(a * z, F(k_poly_tanh)(z), a);
@@ -66,7 +66,7 @@ VEC_FN REAL F(k_erf)(REAL x) {
     REAL a = F(abs)(x);
     REAL small = F(fma)(a, F(k_poly_erf_small)(a * a), a);
     REAL tail = F(k_poly_erf_tail)(F(less)(S(K_ERF_HIGH), a) - 1.0f);
-    REAL large = 1.0f - F(k_exp_core)(tail, S(0.0f));
+    REAL large = 1.0f - F(k_exp_core)(tail);
     return F(copysign)(F(sel)((WORD)(a < 1.0f), small, large), x);
 }
 

@@ -23,7 +23,7 @@ def context(digits: int = DIGITS + GUARD) -> Context:
 @cache
 def pi(digits: int) -> Decimal:
     """Pi to that many digits, by Machin's formula: pi/4 = 4 atan(1/5) - atan(1/239) [4.4.42]."""
-    scale = 10 ** (digits + 10)
+    scale: int = 10 ** (digits + 10)
 
     def atan_inverse(n: int) -> int:
         total, power, k = 0, scale // n, 1

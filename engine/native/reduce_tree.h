@@ -36,7 +36,7 @@ VEC_FN GM_V GM_NAME(gm_partial)(int operation, const GM_T *x, int64_t n) {
 
 /* A block of 1 to 4096 neighbours. A partial last vector is read first: a call among the lanes would cost them their
  * registers. */
-VEC_FN GM_W GM_NAME(gm_block)(int operation, const GM_T *x, int64_t n) {
+VEC_FN GM_W GM_NAME(gm_tree_block)(int operation, const GM_T *x, int64_t n) {
     const GM_T *tail = x + n / GM_LANES * GM_LANES;
     int64_t rest = n % GM_LANES, partial = n % GM_L;
     GM_V last = {0};
@@ -72,12 +72,12 @@ VEC_FN GM_W GM_NAME(gm_tree)(int operation, const GM_T *x, const gm_axes *axes) 
     int64_t n = axes->size, count = 0;
     if (n == 0) return operation == GM_SUM ? 0 : GM_NAME(gm_neutral)(operation);
     int dense = axes->kind == GM_DENSE || (axes->rank == 1 && axes->inner_stride == 1);
-    if (dense && n <= GM_TREE_BLOCK) return GM_NAME(gm_block)(operation, x, n);
+    if (dense && n <= GM_TREE_BLOCK) return GM_NAME(gm_tree_block)(operation, x, n);
     for (int64_t block = 0; block * GM_TREE_BLOCK < n; block++) {
         int64_t start = block * GM_TREE_BLOCK, length = gm_end(n, GM_TREE_BLOCK, block) - start;
         const void *p = x + start;
         if (!dense) p = GM_PASTE(gm_stage, GM_B)((const void *)x, axes->layout, 0, start, start, length, (void *)scratch);
-        nodes[count++] = GM_NAME(gm_block)(operation, p, length);
+        nodes[count++] = GM_NAME(gm_tree_block)(operation, p, length);
         for (int64_t bits = block; bits & 1; bits >>= 1, count--)
             nodes[count - 2] = GM_NAME(gm_combine1)(operation, nodes[count - 2], nodes[count - 1]);
     }

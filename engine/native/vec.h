@@ -1,8 +1,8 @@
 /* Vectors of the target's native width, and the few operations that plain GNU C vectors lack.
  *
- * The one file with compiler builtins. Everything else in the engine's C is written with the types below,
- * ordinary operators (+ - * / & | ^ ~ << >> and comparisons, all lane by lane) and these functions, so one
- * source gives the same bits with AVX-512, AVX2, NEON, gcc and clang, at any optimisation level.
+ * The one file with builtins for a target's instructions. Everything else in the engine's C is written with the
+ * types below, ordinary operators (+ - * / & | ^ ~ << >> and comparisons, all lane by lane) and these functions,
+ * so one source gives the same bits with AVX-512, AVX2, NEON, gcc and clang, at any optimisation level.
  *
  *   VB               bytes in a vector: 64 (AVX-512), 32 (AVX2) or 16;  LF = VB/4 lanes, LD = VB/8 lanes
  *   vf32 vi32 vu32   vectors of LF lanes;   vf64 vi64 vu64   vectors of LD lanes
@@ -34,8 +34,13 @@
 #else
 #define VEC_HAS(builtin) 0
 #endif
-#if defined(__GNUC__) && !defined(__clang__) && (defined(__x86_64__) || defined(__i386__))
-#define VEC_GCC_X86 1
+#if defined(__x86_64__) && !VEC_HAS(__builtin_elementwise_fma)
+#define VEC_X86 1 /* gcc, and clang before 17: instructions are called by name */
+#else
+#define VEC_X86 0
+#endif
+#if VEC_X86 && !defined(__clang__)
+#define VEC_GCC_X86 1 /* names that clang lacks, since it finds these instructions by itself */
 #else
 #define VEC_GCC_X86 0
 #endif
@@ -140,18 +145,23 @@ VEC_SIGN(f64, vf64, vi64, INT64_MIN)
 #define VEC_RINT 0x8  /* to nearest, ties to even, quiet */
 #define VEC_CURRENT 4 /* embedded rounding: the mode of the control word */
 
-#if VEC_GCC_X86 && VB == 64
+#if VEC_X86 && VB == 64
 VEC_FN_3(fma_f32, vf32, __builtin_ia32_vfmaddps512_mask(a, b, c, -1, VEC_CURRENT))
 VEC_FN_3(fma_f64, vf64, __builtin_ia32_vfmaddpd512_mask(a, b, c, -1, VEC_CURRENT))
+#if VEC_GCC_X86
 VEC_FN_1(sqrt_f32, vf32, __builtin_ia32_sqrtps512_mask(a, a, -1, VEC_CURRENT))
 VEC_FN_1(sqrt_f64, vf64, __builtin_ia32_sqrtpd512_mask(a, a, -1, VEC_CURRENT))
+#else
+VEC_FN_1(sqrt_f32, vf32, __builtin_ia32_sqrtps512(a, VEC_CURRENT))
+VEC_FN_1(sqrt_f64, vf64, __builtin_ia32_sqrtpd512(a, VEC_CURRENT))
+#endif
 VEC_FN_1(floor_f32, vf32, __builtin_ia32_rndscaleps_mask(a, VEC_FLOOR, a, -1, VEC_CURRENT))
 VEC_FN_1(floor_f64, vf64, __builtin_ia32_rndscalepd_mask(a, VEC_FLOOR, a, -1, VEC_CURRENT))
 VEC_FN_1(trunc_f32, vf32, __builtin_ia32_rndscaleps_mask(a, VEC_TRUNC, a, -1, VEC_CURRENT))
 VEC_FN_1(rint_f32, vf32, __builtin_ia32_rndscaleps_mask(a, VEC_RINT, a, -1, VEC_CURRENT))
 VEC_FN_1(trunc_f64, vf64, __builtin_ia32_rndscalepd_mask(a, VEC_TRUNC, a, -1, VEC_CURRENT))
 VEC_FN_1(rint_f64, vf64, __builtin_ia32_rndscalepd_mask(a, VEC_RINT, a, -1, VEC_CURRENT))
-#elif VEC_GCC_X86 && VB == 32
+#elif VEC_X86 && VB == 32
 VEC_FN_3(fma_f32, vf32, __builtin_ia32_vfmaddps256(a, b, c))
 VEC_FN_3(fma_f64, vf64, __builtin_ia32_vfmaddpd256(a, b, c))
 VEC_FN_1(sqrt_f32, vf32, __builtin_ia32_sqrtps256(a))
@@ -162,7 +172,7 @@ VEC_FN_1(trunc_f32, vf32, __builtin_ia32_roundps256(a, VEC_TRUNC))
 VEC_FN_1(rint_f32, vf32, __builtin_ia32_roundps256(a, VEC_RINT))
 VEC_FN_1(trunc_f64, vf64, __builtin_ia32_roundpd256(a, VEC_TRUNC))
 VEC_FN_1(rint_f64, vf64, __builtin_ia32_roundpd256(a, VEC_RINT))
-#elif VEC_GCC_X86
+#elif VEC_X86
 VEC_FN_3(fma_f32, vf32, __builtin_ia32_vfmaddps(a, b, c))
 VEC_FN_3(fma_f64, vf64, __builtin_ia32_vfmaddpd(a, b, c))
 VEC_FN_1(sqrt_f32, vf32, __builtin_ia32_sqrtps(a))

@@ -1,6 +1,6 @@
 """Layers, models and losses."""
 
-from engine.nn.attention import MultiHeadAttention, attention
+from engine.nn.attention import MultiHeadAttention, scaled_dot_product_attention
 from engine.nn.layers import (
     GELU,
     Activation,
@@ -42,5 +42,5 @@ __all__ = [
     "Sigmoid",
     "SwiGLU",
     "Tanh",
-    "attention",
+    "scaled_dot_product_attention",
 ]

@@ -59,7 +59,9 @@ class Place:
     turn: tuple[Tensor, Tensor] | None = None
 
 
-def attention(queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None = None) -> Tensor:
+def scaled_dot_product_attention(
+    queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None = None
+) -> Tensor:
     """softmax(q kᵀ / √size + bias) v for (…, positions, size); a query whose keys are all masked gives 0.
 
     ``bias`` broadcasts against the scores (…, queries, keys) and holds -inf where a key is masked.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from math import sqrt
 
 from engine.nn.module import Parameter
-from engine.optim.optimizer import Optimizer, Slots, scalar
+from engine.optim.optimizer import Optimizer, Slots
 from engine.tensor import Tensor
 
 _SHRINK = 2.0**-20
@@ -44,7 +44,7 @@ class Adam(Optimizer):
 
     def update(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
         if self.weight_decay:
-            gradient = gradient + value * scalar(self.weight_decay, value)
+            gradient = gradient + value * self.scalar(self.weight_decay, value)
         return value - self._step(gradient, slots)
 
     def _step(self, gradient: Tensor, slots: Slots) -> Tensor:
@@ -52,8 +52,8 @@ class Adam(Optimizer):
         root = gradient * (sqrt(1.0 - second) * _SHRINK)
         slots["m"] = m = gradient * (1.0 - first) + slots["m"] * first
         slots["v"] = v = root * root + slots["v"] * second
-        width = v.sqrt() * scalar(self._spread, v) + self.eps
-        return m * scalar(self._rate, m) / width
+        width = v.sqrt() * self.scalar(self._spread, v) + self.eps
+        return m * self.scalar(self._rate, m) / width
 
 
 class AdamW(Adam):
@@ -77,5 +77,5 @@ class AdamW(Adam):
 
     def update(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
         if self.weight_decay and self.decays(value):
-            value = value * scalar(1.0 - self.lr * self.weight_decay, value)
+            value = value * self.scalar(1.0 - self.lr * self.weight_decay, value)
         return value - self._step(gradient, slots)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from engine.core.dtype import float32
+from engine.core.dtype import DType, float32
 from engine.nn.module import Parameter
 from engine.tensor import Tensor, no_grad
 
@@ -34,6 +34,7 @@ class Optimizer:
         self.weight_decay = weight_decay
         self.t = 0
         self._slots: list[Slots] = [{} for _ in self.parameters]
+        self._scalars: dict[tuple[float, DType], Tensor] = {}
 
     def zero_grad(self) -> None:
         """Forgets all gradients."""
@@ -43,6 +44,7 @@ class Optimizer:
     def step(self) -> None:
         """Updates every parameter that has a gradient."""
         self.t += 1
+        self._scalars.clear()
         with no_grad():
             self.prepare()
             for parameter, slots in zip(self.parameters, self._slots, strict=True):
@@ -60,6 +62,13 @@ class Optimizer:
     def update(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
         """The parameter's next value; writes the next running values into ``slots``."""
         raise NotImplementedError
+
+    def scalar(self, value: float, like: Tensor) -> Tensor:
+        """A host number as an operand for ``like``: rounded to float32, then to its dtype."""
+        key = value, like.dtype
+        if key not in self._scalars:
+            self._scalars[key] = Tensor(value, float32).astype(like.dtype)
+        return self._scalars[key]
 
     def state_dict(self) -> dict[str, Tensor]:
         """Every running value, named ``<slot>.<position of the parameter>``."""
@@ -87,8 +96,3 @@ class Optimizer:
         self._slots = slots
         self.t = int(settings["t"])
         self.lr = float(settings["lr"])
-
-
-def scalar(value: float, like: Tensor) -> Tensor:
-    """A host number as an operand for ``like``: rounded to float32, then to its dtype."""
-    return Tensor(value, float32).astype(like.dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import ceil
 
 from engine.core.dtype import DType, float32, int64
@@ -12,11 +11,7 @@ from engine.tensor.tensor import Tensor
 
 zeros = Tensor.zeros
 ones = Tensor.ones
-
-
-def full(shape: int | Sequence[int], value: float, dtype: DType | None = None) -> Tensor:
-    """``value`` everywhere; its dtype is that of ``value`` unless given."""
-    return Tensor.full(shape, value=value, dtype=dtype)
+full = Tensor.full
 
 
 def zeros_like(x: Tensor) -> Tensor:

@@ -166,15 +166,13 @@ def gelu(x: Tensor) -> Tensor:
     slope = sqrt(2.0 / pi)
     square = elementwise("mul", x, x)
     inner = ops.mul(x, ops.add(ops.mul(square, slope * 0.044715), slope))
-    half = ops.mul(x, 0.5)
-    return ops.add(half, ops.mul(half, elementwise("tanh", inner)))
+    return elementwise("mul", ops.mul(x, 0.5), ops.add(elementwise("tanh", inner), 1.0))
 
 
 @_in_float
 def gelu_exact(x: Tensor) -> Tensor:
     """½x (1 + erf(x / √2))."""
-    half = ops.mul(x, 0.5)
-    return ops.add(half, ops.mul(half, elementwise("erf", ops.mul(x, sqrt(0.5)))))
+    return elementwise("mul", ops.mul(x, 0.5), ops.add(elementwise("erf", ops.mul(x, sqrt(0.5))), 1.0))
 
 
 # ---- triangles and masks

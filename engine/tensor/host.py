@@ -68,9 +68,11 @@ def flatten(data: Any) -> tuple[list[Any], tuple[int, ...]]:
 
 def _dtype_of(flat: Sequence[Any]) -> DType:
     kinds = {type(item) for item in flat}
+    if any(hasattr(kind, "requires_grad") for kind in kinds):
+        raise DTypeError("the data holds tensors; join them with stack or cat, which keep their history")
     if kinds == {bool}:
         return bool_
-    return int64 if kinds and kinds <= {int, bool} else float32
+    return int64 if kinds and all(hasattr(kind, "__index__") for kind in kinds) else float32
 
 
 def _pack(flat: Sequence[Any], dtype: DType) -> bytes:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from engine.core.dtype import DType, bfloat16, bool_, float32, int64
+from engine.core.dtype import DType, bfloat16, bool_, float32, int64, uint32
 from engine.devices.array import Array
+from engine.devices.dense import dense
+from engine.devices.device import current_device
 from engine.errors import DTypeError, GradientError
 from engine.tensor import arithmetic, cell, functional, indexing, movement, reductions, text
 from engine.tensor import backward as gradients
 from engine.tensor.cell import Cell, is_recording, wrap
 from engine.tensor.host import array_of
 from engine.tensor.promotion import as_tensor, cast, constant
-
-if TYPE_CHECKING:
-    import numpy
 
 __all__ = ["Tensor"]
 
@@ -31,7 +30,7 @@ class Tensor(Cell):
 
     __slots__ = ()
     __hash__ = object.__hash__
-    __array_priority__ = 1000  # NumPy leaves mixed operations to us
+    __array_ufunc__ = None  # NumPy leaves mixed operations to us
 
     def __init__(self, data: Any, dtype: DType | None = None, requires_grad: bool = False) -> None:
         value = data._value if isinstance(data, Cell) else array_of(data, dtype)
@@ -105,11 +104,11 @@ class Tensor(Cell):
         return wrap(value)
 
     @staticmethod
-    def full(*shape: int | Sequence[int], value: float, dtype: DType | None = None) -> Tensor:
-        """``value`` everywhere."""
+    def full(shape: int | Sequence[int], value: float, dtype: DType | None = None) -> Tensor:
+        """``value`` everywhere; its dtype is that of ``value`` unless given."""
         if dtype is None:
             dtype = bool_ if isinstance(value, bool) else int64 if isinstance(value, int) else float32
-        return constant(value, dtype, movement.sizes_of(shape))
+        return constant(value, dtype, movement.sizes_of((shape,))).fresh()
 
     @staticmethod
     def zeros(*shape: int | Sequence[int], dtype: DType = float32, requires_grad: bool = False) -> Tensor:
@@ -150,7 +149,7 @@ class Tensor(Cell):
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers; one number for shape ()."""
-        return self._value.tolist()
+        return self._dense().tolist()
 
     def item(self) -> float:
         """The only element as a Python number. Raises ValueError if there are more, or none."""
@@ -163,7 +162,11 @@ class Tensor(Cell):
 
     def tobytes(self) -> bytes:
         """The elements in row-major order, little-endian."""
-        return (self if self._value.is_contiguous else self.detach().flatten())._value.tobytes()
+        return self._dense().tobytes()
+
+    def _dense(self) -> Array:
+        """The value row by row; rearranged by the device where it is not."""
+        return self._value if self._value.is_contiguous else dense(self._value, current_device())
 
     @property
     def data(self) -> memoryview:
@@ -175,16 +178,18 @@ class Tensor(Cell):
     def __buffer__(self, flags: int) -> memoryview:
         return self.data
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray[Any, Any]:
-        import numpy  # NumPy is asking, so it is there
-
-        source = cast(self, float32) if self.dtype is bfloat16 else self
-        array = numpy.frombuffer(source.tobytes(), source.dtype.struct).reshape(self.shape)
-        return array if dtype is None else array.astype(dtype)
-
-    def numpy(self) -> numpy.ndarray[Any, Any]:
-        """A read-only NumPy array; bfloat16 becomes float32."""
-        return self.__array__()
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """What NumPy reads: a read-only copy of the elements; bfloat16 becomes float32."""
+        source = cast(self.detach(), float32) if self.dtype is bfloat16 else self
+        kind = {"float": "f", "bool": "b"}.get(source.dtype.kind, "u" if source.dtype is uint32 else "i")
+        order = "|" if source.dtype.size == 1 else "<"
+        return {
+            "version": 3,
+            "shape": source.shape,
+            "typestr": f"{order}{kind}{source.dtype.size}",
+            "data": source.tobytes() or b"\0" * 8,
+        }
 
     def __len__(self) -> int:
         if not self.shape:

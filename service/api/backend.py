@@ -27,7 +27,7 @@ from service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-READER_TIMEOUT_S = 5.0  # longer than the hub's blocking read
+READER_TIMEOUT_S = 3.0  # longer than the hub's blocking read
 
 
 @dataclass

@@ -158,18 +158,21 @@ class Viewer:
         while not self._hub.closed:
             try:
                 if self.cursor < 0:
-                    raise GapError
+                    raise GapError("the history was lost")
                 events = await self._hub.log.read(self.job, self.cursor, CATCH_UP_PAGE)
-            except GapError:
+            except GapError as gap:
+                if gap.before:
+                    yield batch(gap.before)
                 self.cursor, self._state = await self._hub.snapshot(self.job)
                 yield Reset(self.cursor)
                 continue
-            if not events:
-                break
-            for step in self._advance(batch(events)):
-                yield step
-        if self._state in TERMINAL:
-            yield End(self._state or "", self.cursor)
+            if events:
+                for step in self._advance(batch(events)):
+                    yield step
+            elif self._state in TERMINAL:
+                yield End(self._state or "", self.cursor)
+            if len(events) < CATCH_UP_PAGE:  # what came since this read began is in the buffer
+                return
 
     async def _live(self) -> AsyncGenerator[Step]:
         while not self._hub.closed and self.cursor >= 0:
@@ -248,7 +251,11 @@ class Hub:
         if topic is None:
             topic = self._topics[viewer.job] = _Topic(seq)
             topic.viewers.add(viewer)
-            await self._ring()
+            try:
+                await self._ring()
+            except BaseException:
+                self.drop(viewer)
+                raise
         topic.viewers.add(viewer)
         return seq, state
 
@@ -284,6 +291,11 @@ class Hub:
                 log.warning("the event reader lost Redis: %s", error)
                 await asyncio.sleep(RECONNECT_S)
                 await self._compare_histories()
+            except Exception:
+                log.exception(
+                    "the event reader stumbled"
+                )  # viewers still have the log; the next read may work
+                await asyncio.sleep(RECONNECT_S)
 
     def _hand_out(self, job: str, entries: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> None:
         topic = self._topics.get(job)

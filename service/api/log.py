@@ -17,7 +17,11 @@ SEGMENTS_CACHED = 16
 
 
 class GapError(Exception):
-    """Events after the cursor existed once and can't be read any more."""
+    """Events existed once and can't be read any more; ``before`` are those up to the gap."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.before: list[LoggedEvent] = []
 
 
 class EventLog:
@@ -29,18 +33,31 @@ class EventLog:
         self._cache: OrderedDict[str, list[bytes]] = OrderedDict()
 
     async def read(self, job: str, after: int, limit: int) -> list[LoggedEvent]:
-        """At most ``limit`` events from ``after + 1`` on, without a gap; none when that is not written yet.
+        """At most ``limit`` events from ``after + 1`` on, without a gap; fewer only at the end of the log.
 
-        Raises GapError when it was written and is nowhere any more.
+        Raises GapError when one of them was written and is nowhere any more.
         """
-        events = await self._read_stream(job, after, limit)
-        if not events and await self._last_seq(job) > after:  # written since, or trimmed
-            events = await self._read_stream(job, after, limit)
-        elif not events:
-            return []
-        if events and events[0].seq == after + 1:
-            return events
-        return await self._read_segment(job, after, limit)
+        found: list[LoggedEvent] = []
+        while len(found) < limit:
+            cursor = found[-1].seq if found else after
+            events = await self._read_stream(job, cursor, limit - len(found))
+            if not events and await self._last_seq(job) > cursor:  # written since, or trimmed
+                events = await self._read_stream(job, cursor, limit - len(found))
+            elif not events:
+                break
+            if events and events[0].seq == cursor + 1:
+                return found + events
+            try:
+                found += await self._read_segment(job, cursor, limit - len(found))
+            except GapError as gap:
+                gap.before = found
+                raise
+        return found
+
+    async def first_kept(self, job: str) -> int:
+        """The first seq of the stream; the one after the last where it is empty."""
+        entries: Any = await self._redis.xrange(stream_key(job), count=1)
+        return from_entry(*entries[0]).seq if entries else await self._last_seq(job) + 1
 
     async def _read_stream(self, job: str, after: int, limit: int) -> list[LoggedEvent]:
         entries: Any = await self._redis.xrange(stream_key(job), min=f"{after + 1}-0", count=limit)

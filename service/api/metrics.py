@@ -100,7 +100,7 @@ class MetricStore:
         self._jobs: OrderedDict[str, _Gathered] = OrderedDict()
 
     async def series(self, job: str) -> dict[str, Series]:
-        """All series of a job as of now. What a collected segment held is left out."""
+        """All series of a job as of now; events that can't be read any more are left out."""
         gathered = self._jobs.setdefault(job, _Gathered())
         self._jobs.move_to_end(job)
         if len(self._jobs) > JOBS_CACHED:
@@ -109,12 +109,15 @@ class MetricStore:
             while True:
                 try:
                     events = await self._log.read(job, gathered.seq, PAGE)
-                except GapError:
-                    break
+                    is_end = len(events) < PAGE
+                except GapError as gap:
+                    events, is_end = gap.before, False
                 for event in events:
                     gathered.take(event)
-                if len(events) == 0:
+                if is_end:
                     break
+                if len(events) < PAGE:
+                    gathered.seq = await self._log.first_kept(job) - 1
         return gathered.series
 
 

@@ -169,11 +169,6 @@ async def _store_away(request: Request, error: Exception) -> Response:
     return problem_response(problem, _request_id(request))
 
 
-async def _fault(request: Request, error: Exception) -> Response:
-    problem = InternalError("The server failed; its log tells more under this request id.")
-    return problem_response(problem, _request_id(request))
-
-
 def add_problem_handlers(app: FastAPI) -> None:
     """Makes every error answer a problem document."""
     app.add_exception_handler(ProblemError, _problem)
@@ -182,4 +177,3 @@ def add_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RedisConnectionError, _redis_away)
     app.add_exception_handler(RedisTimeoutError, _redis_away)
     app.add_exception_handler(BlobError, _store_away)
-    app.add_exception_handler(Exception, _fault)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import re
 import secrets
 from urllib.parse import urlsplit
@@ -12,14 +13,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.keys import KeyRing
 from service.api.problems import problem_response
-from service.errors import ForbiddenError, MisdirectedError, ProblemError, TooLargeError
+from service.errors import ForbiddenError, InternalError, MisdirectedError, ProblemError, TooLargeError
 from service.settings import Settings
 
+UNSPECIFIED = frozenset({"", "0.0.0.0", "::"})  # listened on, but nobody's name
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
-PROTECTED = ("/v1/", "/metrics", "/openapi.json")
+PROTECTED = ("/v1/", "/openapi.json")
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 MULTIPART_OVERHEAD = 64 * 1024
 UPLOAD_PATH = "/v1/files"
+
+log = logging.getLogger(__name__)
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -62,14 +66,21 @@ def host_name(value: str) -> str:
     return re.sub(r":\d+$", "", value).lower()
 
 
+def own_names(settings: Settings) -> frozenset[str]:
+    """The names that this server is reached by, beside the loopback ones."""
+    names = {name.lower() for name in settings.allowed_hosts}
+    if settings.host not in UNSPECIFIED:
+        names.add(f"[{settings.host}]" if ":" in settings.host else settings.host.lower())
+    return frozenset(names)
+
+
 class Guard:
     """ASGI middleware; the outermost, so that nothing inside sees a request that it refuses."""
 
     def __init__(self, app: ASGIApp, settings: Settings, keys: KeyRing) -> None:
         self._app = app
         self._keys = keys
-        own = {f"[{settings.host}]" if ":" in settings.host else settings.host.lower()}
-        self._hosts = LOOPBACK_NAMES | own | {name.lower() for name in settings.allowed_hosts}
+        self._hosts = LOOPBACK_NAMES | own_names(settings)
         self._origins = frozenset(settings.allowed_origins)
         self._body_limit = settings.body_limit
         self._upload_limit = settings.upload_limit + MULTIPART_OVERHEAD
@@ -87,9 +98,9 @@ class Guard:
         request_id = given if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
-        answer = _with_headers(send, request_id, no_store=scope["path"].startswith("/v1/"))
+        answer = Answer(send, request_id, no_store=scope["path"].startswith("/v1/"))
         try:
-            self._check_names(headers, scope["scheme"])
+            self._check_names(headers)
             if scope["path"].startswith(PROTECTED):
                 state["principal"] = self._keys.identify(headers.get("authorization"))
             limit = self._upload_limit if scope["path"] == UPLOAD_PATH else self._body_limit
@@ -97,9 +108,16 @@ class Guard:
         except ProblemError as problem:
             await problem_response(problem, request_id)(scope, receive, answer)
             return
-        await self._app(scope, _counted(receive, limit), answer)
+        try:
+            await self._app(scope, _counted(receive, limit), answer)
+        except Exception:
+            log.exception("request %s: %s %s failed", request_id, scope["method"], scope["path"])
+            if answer.started:
+                raise
+            fault = InternalError("The server failed; its log tells more under this request id.")
+            await problem_response(fault, request_id)(scope, receive, answer)
 
-    def _check_names(self, headers: Headers, scheme: str) -> None:
+    def _check_names(self, headers: Headers) -> None:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or host_name(hosts[0]) not in self._hosts:
             raise MisdirectedError(
@@ -142,17 +160,23 @@ def _counted(receive: Receive, limit: int) -> Receive:
     return counted
 
 
-def _with_headers(send: Send, request_id: str, *, no_store: bool) -> Send:
+class Answer:
     """A ``send`` that adds the headers every answer has."""
 
-    async def answer(message: Message) -> None:
+    def __init__(self, send: Send, request_id: str, *, no_store: bool) -> None:
+        self._send = send
+        self._request_id = request_id
+        self._no_store = no_store
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        """Passes a message on."""
         if message["type"] == "http.response.start":
+            self.started = True
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers[name] = value
-            headers["X-Request-ID"] = request_id
-            if no_store:
+            headers["X-Request-ID"] = self._request_id
+            if self._no_store:
                 headers.setdefault("Cache-Control", "no-store")
-        await send(message)
-
-    return answer
+        await self._send(message)

@@ -25,6 +25,7 @@ def job_view(job: JobRecord, queue_position: int | None = None) -> dict[str, Any
         "spec": job.spec,
         "estimate": job.estimate,
         "metadata": job.metadata,
+        "lane": job.lane,
         "priority": job.priority,
         "created_at": rfc3339(job.created_at),
         "started_at": _time(job.started_at),

@@ -18,6 +18,7 @@ from service.client import Client
 from service.wire import TERMINAL_STATES, Event
 
 LINE_EVERY_S = 10.0
+LOSSES_KEPT = 8192  # enough for a curve of one line
 
 
 @dataclass
@@ -63,6 +64,8 @@ class Picture:
                 while self.losses and self.losses[-1][0] >= present[0][0]:  # lost steps come once more
                     self.losses.pop()
                 self.losses += present
+                if len(self.losses) > LOSSES_KEPT:
+                    self.losses = self.losses[::2]
         for name in data.get("nonfinite", ()):
             self.nonfinite = self.nonfinite or f"{name} is not finite from about step {steps[0]}"
 

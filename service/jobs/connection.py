@@ -12,6 +12,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
 CONNECTIONS = 64  # of one pool; more requests than that wait for one
+WAIT_S = 10.0  # that a request waits for a connection
 _LOST = (RedisConnectionError, RedisTimeoutError)
 
 
@@ -22,7 +23,7 @@ def connect(url: str, *, patient: bool = True) -> Redis:
     return Redis.from_url(url, retry=retry, health_check_interval=30)
 
 
-def aconnect(url: str, *, timeout_s: float = 2.0, retries: int = 2) -> AsyncRedis:
+def aconnect(url: str, *, timeout_s: float = 1.5, retries: int = 1) -> AsyncRedis:
     """An asynchronous connection pool that gives up within seconds, so that a request gets its 503.
 
     No command may block for as long as ``timeout_s``. Without retries the caller sees every outage.
@@ -32,7 +33,7 @@ def aconnect(url: str, *, timeout_s: float = 2.0, retries: int = 2) -> AsyncRedi
         url,
         retry=retry,
         max_connections=CONNECTIONS,
-        timeout=timeout_s,
+        timeout=WAIT_S,
         socket_timeout=timeout_s,
         socket_connect_timeout=1,
     )

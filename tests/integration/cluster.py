@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,6 +36,7 @@ SHORT_TIMES = {
 }
 LEASE_S = 2.0
 DEADLINE_S = 60.0
+STOP_WITHIN_S = 20.0
 
 
 def wait_for(what: str, look: Callable[[], T | None], within_s: float = DEADLINE_S) -> T:
@@ -105,12 +104,13 @@ class Cluster:
             process.terminate()
         for process in self.processes:
             try:
-                process.wait(15)
+                process.wait(STOP_WITHIN_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-                raise AssertionError("a process did not end within 15 s of SIGTERM") from None
-        wait_for("every process is gone", lambda: not any(map(is_running, started)), 5)
+                late = " ".join(map(str, process.args))
+                raise AssertionError(f"{late} did not end within {STOP_WITHIN_S:g} s of SIGTERM") from None
+        wait_for("every process is gone", lambda: not any(map(is_running, started)), STOP_WITHIN_S)
         self.processes.clear()
 
     def _sweep(self) -> None:
@@ -196,13 +196,3 @@ def check_log(events: list[dict[str, Any]]) -> None:
     states = [event["data"]["state"] for event in events if event["type"] == "state"]
     assert sum(state in ("succeeded", "failed", "cancelled") for state in states) == 1
     assert events[-1]["type"] == "state"
-
-
-@contextmanager
-def killed_at_end(process: subprocess.Popen[Any]) -> Iterator[subprocess.Popen[Any]]:
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-        process.wait()

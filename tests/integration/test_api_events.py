@@ -177,8 +177,30 @@ def test_a_hole_in_the_log_is_a_reset_and_410_never_silent(api: Api, worker: Fak
     assert data_of(next(frames))["last_seq"] == 22
     worker.finish()
     assert ids_of(frames) == [23]
+    series = api.http.get(f"/v1/jobs/{worker.job}/metrics").json()["series"]
+    assert series["loss"]["steps"] == list(range(12, 20))
     page = api.http.get(f"/v1/jobs/{worker.job}/events")
     assert (page.status_code, page.json()["code"]) == (410, "stale-cursor")
+
+
+def test_a_lost_segment_is_a_reset_after_what_could_be_read(api: Api, worker: FakeWorker) -> None:
+    segments = []
+    stored = 0
+    for step in range(3):
+        for i in range(20):
+            worker.loss((20 * step + i, 1.0))
+        stored = checkpoint(api, worker, step, stored, kept=1)
+        segments.append(stored)
+    worker.finish()
+    lost = json.loads(api.redis.lindex(key("job", worker.job, "segments"), 1) or b"")  # type: ignore[arg-type]
+    api.blobs.delete(lost["blob"])
+    frames = list(api.frames(worker.job))
+    assert [int(frame.id) for frame in frames if frame.id] == list(range(1, segments[0] + 1))
+    assert [frame.event for frame in frames[-2:]] == ["reset", "end"]
+    page = api.http.get(f"/v1/jobs/{worker.job}/events", params={"limit": 1000}).json()
+    assert page["last_seq"] == segments[0]
+    after = {"after": segments[0]}
+    assert api.http.get(f"/v1/jobs/{worker.job}/events", params=after).status_code == 410
 
 
 def test_closing_a_training_stream_does_not_cancel_the_job(api: Api, worker: FakeWorker) -> None:

@@ -10,8 +10,9 @@ import pytest
 from api_rig import TRAIN, Api
 
 from service.api.keys import KeyFileError, load_keys
-from service.api.security import BindError, is_loopback
+from service.api.security import BindError, is_loopback, own_names
 from service.api.server import make_server
+from service.jobs.records import key
 from service.settings import Settings
 
 SECRET = f"key_ann_{secrets.token_hex(32)}"
@@ -73,6 +74,18 @@ def test_every_answer_has_the_protecting_headers(api: Api, path: str) -> None:
     assert "server" not in headers
 
 
+def test_a_fault_tells_the_client_nothing_but_the_request_id(api: Api) -> None:
+    job = api.submit()["id"]
+    api.redis.hset(key("job", job), "spec", "{secret")
+    answer = api.http.get(f"/v1/jobs/{job}")
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal")
+    assert answer.headers["x-request-id"] == answer.json()["request_id"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "secret" not in answer.text
+    assert "Traceback" not in answer.text
+    api.redis.flushall()
+
+
 def test_request_ids_go_in_and_out(api: Api) -> None:
     answer = api.http.get("/v1/jobs/x", headers={"X-Request-ID": "mine-1"})
     assert answer.headers["x-request-id"] == answer.json()["request_id"] == "mine-1"
@@ -121,6 +134,11 @@ def test_health_needs_no_key(guarded: Api) -> None:
 def test_further_host_names_come_from_the_settings(guarded: Api) -> None:
     headers = {"Host": "mill.example", "Authorization": f"Bearer {SECRET}"}
     assert guarded.http.get("/v1/jobs", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_the_unspecified_address_is_nobodys_name(host: str) -> None:
+    assert own_names(Settings(host=host)) == frozenset()
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "mill.example"])

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import ROOT, Cluster, children, wait_for
+from cluster import ROOT, Cluster, children, is_running, wait_for
 
+from service.client import Client
 from service.embedded import EmbeddedServer
 from service.jobs.lanes import BATCH
 
@@ -304,7 +305,7 @@ def test_up_runs_everything_once_a_folder_and_leaves_nothing_behind(tmp_path: Pa
         up.send_signal(signal.SIGINT)
         assert up.wait(20) == 0
         assert time.monotonic() - stopping < 15
-    wait_for("every process is gone", lambda: not any(os.path.exists(f"/proc/{pid}") for pid in started), 5)
+    wait_for("every process is gone", lambda: not any(map(is_running, started)), 5)
     assert not (tmp_path / "run.json").exists()
     assert ask("jobs").returncode == 3
 
@@ -344,17 +345,30 @@ def test_up_says_why_it_cannot_start(
     assert not (tmp_path / "data" / "redis").exists()
 
 
-def test_killing_up_ends_all_that_it_started(tmp_path: Path) -> None:
-    environment = {**os.environ, "GRADMILL_DATA_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "service.cli", "up", "--port", "0", "--json"]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as up:
+def test_killing_up_ends_all_that_it_started_a_running_job_included(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "GRADMILL_DATA_DIR": str(tmp_path / "data"),
+        "GRADMILL_CC": "none",
+        "PYTHONPATH": str(ROOT),
+    }
+    environment.pop("GRADMILL_URL", None)
+    command = [sys.executable, "-m", "service.cli"]
+    text = tmp_path / "text.txt"
+    text.write_text(TEXT)
+    with subprocess.Popen(
+        [*command, "up", "--port", "0", "--json"], env=environment, stdout=subprocess.PIPE, text=True
+    ) as up:
         assert up.stdout is not None
-        up.stdout.readline()
-        started = wait_for(
-            "all are started", lambda: found if len(found := descendants(up.pid)) >= 4 else None, 20
-        )
+        with Client(json.loads(up.stdout.readline())["url"]) as client:
+            corpus = {"file": client.upload(text)["id"]}
+            spec = {"model": {"name": "bigram", "seq_len": 8}, "corpus": corpus, "steps": 1_000_000}
+            job_id = client.submit("train", spec)["id"]
+            wait_for("the job runs", lambda: client.get(job_id)["progress"])
+        started = descendants(up.pid)
+        assert len(started) >= 5
         up.kill()
-    wait_for("every process is gone", lambda: not any(os.path.exists(f"/proc/{pid}") for pid in started), 20)
+    wait_for("every process is gone", lambda: not any(map(is_running, started)), 20)
 
 
 def descendants(pid: int) -> list[int]:

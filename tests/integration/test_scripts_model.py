@@ -314,6 +314,21 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
         yield connection
 
 
+@pytest.mark.parametrize("priority", [-10, -1, 0, 1, 10])
+def test_a_record_that_vanished_never_blocks_its_lane(redis: Redis, priority: int) -> None:
+    redis.flushall()
+    ids = [new_id("job") for _ in range(3)]
+    for number, (job, owner) in enumerate(zip(ids, ["ann", "ann", "bob"], strict=True)):
+        new = calls.NewJob(job, "train", LANE, {}, owner=owner, priority=priority)
+        assert calls.run(redis, calls.accept(new)).place == number + 1
+    redis.delete(key("job", ids[0]), key("job", ids[2]))
+    claim = calls.run(redis, calls.claim(LANE, "w1", "n1"))
+    assert claim is not None
+    assert claim.job.id == ids[1]
+    assert calls.run(redis, calls.claim(LANE, "w1", "n2")) is None
+    assert redis.keys(key("queue", "*")) == []
+
+
 def check(redis: Redis, examples: int, steps: int) -> None:
     Scripts.redis = redis
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large]

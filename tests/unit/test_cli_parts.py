@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.cli.app import COMMANDS, group
@@ -22,6 +22,7 @@ from service.specs.sample import Sample
 from service.specs.train import Train
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_cleaned_text_cannot_steer_a_terminal(text: str) -> None:
     for lines in (False, True):
@@ -51,6 +52,7 @@ def test_a_sparkline_goes_from_its_lowest_to_its_highest_bar() -> None:
     assert len(sparkline(list(range(1000)), width=40)) == 40
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200), st.integers(1, 50))
 def test_a_sparkline_is_as_long_as_its_values_up_to_its_width(values: list[float], width: int) -> None:
     assert len(sparkline(values, width)) == min(width, len(values))

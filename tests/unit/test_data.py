@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 import threading
 from array import array
 from collections import Counter
@@ -230,3 +232,9 @@ def test_the_split_covers_the_text_without_overlap(length: int, extra: int) -> N
     starts = validation_windows(held, length, 100)
     assert len(starts) == len(set(starts)) == min(100, len(held) - length)
     assert max(starts) + length < len(held)
+
+
+@pytest.mark.parametrize("module", ["engine.models.config", "engine.data.corpora", "engine.data.tokenizer"])
+def test_light_modules_load_no_tensors(module: str) -> None:
+    code = f"import sys, {module}; sys.exit('cffi' in sys.modules or 'engine.tensor' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -49,7 +49,9 @@ EXPORTS = "".join(
 PROTOTYPES += "".join(
     f"void dot_{s}(void **, const int64_t *, int64_t); int64_t chunks_{s}(const int64_t *);" for s in SIZES
 )
-load = loader(DEFINITION + '#include "gemm.h"\n#include "runtime.c"\n' + EXPORTS, PROTOTYPES)
+load = loader(
+    DEFINITION + '#include "gemm.h"\n#include "reduce.h"\n#include "runtime.c"\n' + EXPORTS, PROTOTYPES
+)
 SUFFIX = {
     "float32": "f32",
     "float64": "f64",

@@ -81,6 +81,7 @@ def sweep(name: str, lane: str, batches: Any, limit: float) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # a minute on an idle core
 @pytest.mark.parametrize("name", UNARY)
 def test_every_seventeenth_float32_is_within_one_and_a_half_ulp(name: str) -> None:
     starts = range(0, 2**32, STEP * BATCH)

@@ -153,7 +153,7 @@ def test_a_query_that_may_see_nothing_gives_zero() -> None:
     inf = float("inf")
     bias = Tensor([[-inf, -inf], [0.0, -inf]])
     ones = Tensor.ones(2, 4, requires_grad=True)
-    result = nn.attention(ones, ones, Tensor([[1.0], [2.0]]), bias)
+    result = nn.scaled_dot_product_attention(ones, ones, Tensor([[1.0], [2.0]]), bias)
     assert result.tolist() == [[0.0], [1.0]]
     result.sum().backward()
     assert ones.grad is not None

@@ -175,7 +175,7 @@ def tokens_of(text: str) -> list[Token]:
     ],
 )
 def test_text_ends_before_the_first_stop(text: str, stops: list[str], expected: str) -> None:
-    from engine.models.sampling import _until  # noqa: PLC0415
+    from engine.models.sampling import _until
 
     assert text_of(_until(iter(tokens_of(text)), stops)) == expected
 

@@ -234,6 +234,15 @@ def test_arrays_come_in_by_their_buffer(code: str) -> None:
         assert tensor.tolist() == view.tolist()
 
 
+def test_numpy_numbers_count_as_numbers() -> None:
+    assert Tensor([np.int64(3), 4]).dtype is int64
+    assert Tensor([np.float64(3), 4]).dtype is float32
+    assert Tensor(np.float32(1.5)).item() == 1.5
+    assert (np.float64(2.0) * Tensor([1.0])).dtype is float32
+    with pytest.raises(DTypeError, match="join them with stack"):
+        Tensor([Tensor(1.0), Tensor(2.0)])
+
+
 def test_mixed_operations_with_numpy_are_ours() -> None:
     result = np.array([1.0, 2.0], np.float32) * Tensor([3.0, 4.0])
     assert isinstance(result, Tensor)

@@ -11,6 +11,8 @@ import pytest
 
 from engine import no_grad
 from engine.data.tokenizer import CharTokenizer
+from engine.devices.cpu import CpuDevice
+from engine.devices.device import use_device
 from engine.models.sampling import load_model
 from engine.training import OPTIMIZERS, SCHEDULES, Checkpoint, SpecError, Training
 
@@ -72,6 +74,16 @@ def test_looking_changes_nothing() -> None:
 def test_the_seed_decides() -> None:
     assert finished(Training(spec(), TEXT)) == finished(Training(spec(), TEXT))
     assert finished(Training(spec(), TEXT)).weights != finished(Training(spec(seed=6), TEXT)).weights
+
+
+def test_the_number_of_threads_does_not_matter() -> None:
+    big = {**GPT, "embed_dim": 64, "num_heads": 4, "ff_dim": 128, "seq_len": 16}
+    results = []
+    for threads in (1, 2, 3):
+        with use_device(CpuDevice(threads=threads)):
+            results.append(finished(Training(spec(model=big, steps=3, batch=16), TEXT)))
+    CpuDevice()  # the pool has its usual size again
+    assert results[0] == results[1] == results[2]
 
 
 @pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))

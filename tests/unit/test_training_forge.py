@@ -5,10 +5,11 @@ from __future__ import annotations
 from array import array
 from pathlib import Path
 
+from forge import draw_gpt
+
 from engine import nn, optim
 from engine.data.tokenizer import CharTokenizer
 from engine.data.windows import Windows
-from forge import draw_gpt
 
 
 def test_the_first_three_losses_are_the_known_ones(shared: Path) -> None:

@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from redis import Redis
 
+from service.jobs.tickets import ENTRY
 from workers import pace as pace_module
 from workers.cores import usable_cores
 from workers.failures import InvalidDatasetError, NonFiniteLossError, explain
@@ -19,11 +21,13 @@ from workers.memory import oom_kills
 from workers.metrics import MetricColumns
 from workers.pace import Pace
 from workers.stop import Reason, Stop
+from workers.ticket import Ticket, TicketRefusedError, work
 
 NAMES = st.sampled_from(["loss", "val_loss", "lr"])
 ROWS = st.lists(st.tuples(st.integers(0, 5), st.dictionaries(NAMES, st.floats(), max_size=3)), max_size=20)
 
 
+@settings(deadline=None)
 @given(ROWS)
 def test_columns_hold_every_number_at_its_step(rows: list[tuple[int, dict[str, float]]]) -> None:
     steps = 0
@@ -141,3 +145,39 @@ def test_a_restricted_process_keeps_its_files_private_and_its_memory_bounded(tmp
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "bounded (0, 0)"
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def entry(function: str, args: list[str], kwargs: dict[str, int], **fields: bytes) -> Ticket:
+    """An entry as someone may have written it into Redis."""
+    ticket = Ticket("forged", connection=Redis(), serializer="json")  # the connection is never used
+    data = json.dumps([function, None, args, kwargs]).encode()
+    ticket.restore({b"data": data, **{name.encode(): value for name, value in fields.items()}})
+    return ticket
+
+
+def test_a_ticket_keeps_nothing_that_rq_would_run_by_itself() -> None:
+    ticket = entry(
+        "os.system",
+        ["true"],
+        {},
+        success_callback_name=b"os.getpid",
+        failure_callback_name=b"os.getpid",
+        stopped_callback_name=b"os.getpid",
+        webhooks=b'[{"url": "http://127.0.0.1/"}]',
+        retries_left=b"3",
+        repeats_left=b"3",
+        timeout=b"1",
+    )
+    assert ticket.success_callback is ticket.failure_callback is None
+    assert ticket._stopped_callback_name is ticket.retries_left is ticket.repeats_left is None
+    assert ticket.webhooks == []
+    assert ticket.timeout == -1
+    with pytest.raises(TicketRefusedError, match=r"os\.system"):
+        _ = ticket.func
+
+
+def test_only_a_ticket_with_one_lane_is_run() -> None:
+    for args, kwargs in [([], {}), (["a", "b"], {}), (["a"], {"b": 1})]:
+        with pytest.raises(TicketRefusedError):
+            _ = entry(ENTRY, args, kwargs).func
+    assert entry(ENTRY, ["cpu-batch"], {}).func is work

@@ -50,7 +50,11 @@ async def get_events(
     try:
         events = await backend.log.read(job_id, after or 0, limit)
     except GapError as error:
-        raise GoneError(f"Events after {after or 0} are gone.", code="stale-cursor", param="after") from error
+        events = error.before
+        if not events:
+            raise GoneError(
+                f"Events after {after or 0} are gone.", code="stale-cursor", param="after"
+            ) from error
     last = events[-1].seq if events else (after or 0)
     body = b'{"object":"list","data":[%s],"last_seq":%d,"has_more":%s}' % (
         b",".join(event.line for event in events),

@@ -46,7 +46,9 @@ async def readyz(request: Request) -> Response:
         async with asyncio.timeout(READY_S):
             lanes = await _lanes(backend)
     except TimeoutError as error:
-        raise UnavailableError("Redis does not answer.", code="no-redis") from error
+        raise UnavailableError(
+            "Redis does not answer.", code="no-redis", headers={"Retry-After": "1"}
+        ) from error
     await asyncio.to_thread(backend.blobs.check)
     workers = {lane: state.live_workers for lane, state in lanes.items()}
     return JSONResponse({"status": "ready", "redis": "ok", "store": "ok", "workers": workers})

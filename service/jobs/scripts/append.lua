@@ -9,5 +9,5 @@ local at = now()
 if not append_events(job, tonumber(ARGV[3]), 4, at) then
   return { 'gap', tonumber(job.appended) or 0, 0 }
 end
-redis.call('ZADD', PREFIX .. 'leases', at + job.lease_ms, job.id)
+renew(job, at)
 return { verb(job), job.appended, tonumber(redis.call('HGET', key_of(job.id), 'seq')) }

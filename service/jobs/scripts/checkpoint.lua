@@ -64,5 +64,5 @@ end
 if ARGV[5] ~= '' then
   store_segment()
 end
-redis.call('ZADD', PREFIX .. 'leases', at + job.lease_ms, job.id)
+renew(job, at)
 return { verb(job) }

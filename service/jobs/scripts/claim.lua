@@ -41,21 +41,26 @@ if held[1] == nonce then
   return describe(held[2], tonumber(held[3]))
 end
 
+-- Entries whose record is gone are dropped on the way, so that they never block the lane.
 local function next_job()
   local queue = PREFIX .. 'queue:' .. lane
   while true do
-    local head = redis.call('ZRANGE', queue, 0, 0)[1]
-    if not head then
+    local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
+    if not head[1] then
       return nil
     end
-    local job = load(head)
-    if not job then
-      redis.call('ZREM', queue, head)
-    else
-      local level = queue .. ':' .. job.priority
-      local owner = redis.call('ZRANGE', level, 0, 0)[1]
-      local chosen = redis.call('ZRANGE', level .. ':' .. owner, 0, 0)[1]
-      return chosen == head and job or load(chosen)
+    local level = queue .. ':' .. (0 - math.floor(head[2] / PRIORITY_SPAN))
+    local owner = redis.call('ZRANGE', level, 0, 0)[1]
+    local own = level .. ':' .. (owner or '')
+    local chosen = redis.call('ZRANGE', own, 0, 0)[1]
+    local job = chosen and load(chosen)
+    if job then
+      return job
+    end
+    redis.call('ZREM', queue, chosen or head[1])
+    redis.call('ZREM', own, chosen or '')
+    if owner and redis.call('EXISTS', own) == 0 then
+      redis.call('ZREM', level, owner)
     end
   end
 end
@@ -80,11 +85,11 @@ attempts[#attempts + 1] = { n = token, worker = worker, started_at = at }
 if #attempts > ATTEMPTS_KEPT then
   table.remove(attempts, 1)
 end
-redis.call('HSET', key, 'attempts', cjson.encode(attempts), 'worker', worker, 'want', '', 'appended', 0,
+redis.call('HSET', key, 'attempts', cjson.encode(attempts), 'worker', worker, 'appended', 0,
   'lease_ms', lease, 'running_since', at)
 redis.call('HSETNX', key, 'started_at', at)
-redis.call('ZADD', PREFIX .. 'leases', at + lease, job.id)
 redis.call('HSET', claim, 'nonce', nonce, 'job', job.id, 'token', token)
-redis.call('EXPIRE', claim, 86400)
+job.worker, job.lease_ms = worker, lease
+renew(job, at)
 move(job, 'running', { worker = worker }, at)
 return describe(job.id, token)

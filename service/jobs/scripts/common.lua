@@ -21,6 +21,7 @@ local LIVE_MS = 15000          -- a worker is live when its last heartbeat is yo
 local EPHEMERAL_S = 600        -- what is left of an ephemeral job after its end
 local CHANGES_KEPT = 10000
 local ATTEMPTS_KEPT = 50
+local CLAIM_KEPT_S = 86400     -- since the worker's last call
 local PRIORITY_SPAN = 2 ^ 44   -- more than there will ever be arrivals
 
 local function now()
@@ -138,6 +139,12 @@ end
 -- Whether `token` is the attempt that may still write.
 local function is_current(job, token)
   return job and job.attempt == token and (job.state == 'running' or job.state == 'cancelling')
+end
+
+-- The attempt is alive: its lease starts again, and its claim is remembered.
+local function renew(job, at)
+  redis.call('ZADD', PREFIX .. 'leases', at + job.lease_ms, job.id)
+  redis.call('EXPIRE', PREFIX .. 'claim:' .. job.worker, CLAIM_KEPT_S)
 end
 
 -- What the attempt must do next.

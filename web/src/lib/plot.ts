@@ -3,39 +3,9 @@ import "uplot/dist/uPlot.min.css";
 import { lowerBound } from "./columns";
 import { thin, type Points } from "./downsample";
 import { tick } from "./format";
-import { logTicks, niceTicks, padded, type Range } from "./scale";
-
-/** A line of a chart. `colour` names a CSS custom property, so that themes decide. */
-export interface Line {
-  label: string;
-  colour: string;
-  width: number;
-  opacity?: number;
-  dash?: number[];
-  /** Sparse measurements: points are drawn, and missing values do not break the line. */
-  sparse?: boolean;
-  /** Says the line's name at its right end. */
-  named?: boolean;
-  x: ArrayLike<number>;
-  y: ArrayLike<number>;
-}
-
-export type MarkKind = "not finite" | "resumed" | "sample" | "best";
-
-export interface Mark {
-  kind: MarkKind;
-  x: number;
-  y?: number;
-}
-
-export interface Picture {
-  lines: Line[];
-  marks: Mark[];
-  log: boolean;
-  /** The part of the x axis that is shown; null is all. */
-  zoom: Range | null;
-  cursor: number | null;
-}
+import { FONT_SIZE, Overlay } from "./overlay";
+import { fullRange, yRange, type Line, type Picture } from "./picture";
+import { logTicks, niceTicks, type Range } from "./scale";
 
 export interface PlotEvents {
   /** The mouse is over x; null when it has left. */
@@ -49,9 +19,8 @@ export interface PlotEvents {
 
 const NAME_ROOM = 44;
 const PADDING = { top: 14, left: 4 };
-const FONT_SIZE = 11;
 
-/** Draws pictures with uPlot, which nothing else imports. Values on a log axis are handed over as log10. */
+/** Draws pictures with uPlot, which only this file and `overlay.ts` import. Values on a log axis are handed over as log10. */
 export class Plot {
   #plot: uPlot;
   #picture: Picture;
@@ -132,7 +101,7 @@ export class Plot {
     for (let index = Math.max(0, lowerBound(line.x, from) - 1); index < last; index += 1) {
       const value = line.y[index] as number;
       out[index] = value > 0 ? Math.log10(value) : NaN;
-      if (value <= 0) this.hidden += 1;
+      if (value <= 0 && !line.derived) this.hidden += 1;
     }
     return out;
   }
@@ -221,7 +190,7 @@ function seriesOf(line: Line, colour: (name: string) => string): uPlot.Series {
     label: line.label,
     stroke: line.opacity === undefined ? stroke : withOpacity(stroke, line.opacity),
     width: line.width,
-    ...(line.dash ? { dash: line.dash } : {}),
+    ...(line.dash ? { dash: line.dash.map((length) => length * uPlot.pxRatio) } : {}),
     spanGaps: false,
     pxAlign: 0,
     points: {
@@ -278,141 +247,4 @@ function nearestValue(values: Values, closest: number): number {
     }
   }
   return closest;
-}
-
-function fullRange(picture: Picture): Range {
-  let high = -Infinity;
-  for (const { x } of picture.lines) if (x.length) high = Math.max(high, x[x.length - 1] as number);
-  for (const mark of picture.marks) high = Math.max(high, mark.x);
-  return high > 0 ? [0, high] : [0, 1];
-}
-
-function yRange(lines: Points[]): Range {
-  let low = Infinity;
-  let high = -Infinity;
-  for (const { y } of lines) {
-    for (const value of y) {
-      if (value === null) continue;
-      low = Math.min(low, value);
-      high = Math.max(high, value);
-    }
-  }
-  return padded(low, high);
-}
-
-/** What is drawn over the lines: marks, and the lines' names at their ends. */
-class Overlay {
-  readonly #context: CanvasRenderingContext2D;
-  readonly #ratio = uPlot.pxRatio;
-
-  constructor(
-    readonly plot: uPlot,
-    readonly picture: Picture,
-    readonly points: Points[],
-    readonly colour: (name: string) => string,
-  ) {
-    this.#context = plot.ctx;
-  }
-
-  draw(): void {
-    this.#context.save();
-    for (const kind of ["sample", "resumed", "not finite", "best"] as const) this.#marks(kind);
-    this.#names();
-    this.#context.restore();
-  }
-
-  /** Draws the marks of a kind; those that would fall on the same pixel once. */
-  #marks(kind: MarkKind): void {
-    let previous = -Infinity;
-    for (const mark of this.picture.marks) {
-      if (mark.kind !== kind) continue;
-      const x = this.plot.valToPos(mark.x, "x", true);
-      const { left, width } = this.plot.bbox;
-      if (x < left - 1 || x > left + width + 1 || x - previous < this.#ratio) continue;
-      previous = x;
-      this.#shapes[kind](x, mark);
-    }
-  }
-
-  readonly #shapes: Record<MarkKind, (x: number, mark: Mark) => void> = {
-    sample: (x) => {
-      const bottom = this.plot.bbox.top + this.plot.bbox.height;
-      const half = 0.75 * this.#ratio;
-      const top = bottom - 6 * this.#ratio;
-      this.#path(this.colour("--muted"), [
-        [x - half, top],
-        [x + half, top],
-        [x + half, bottom],
-        [x - half, bottom],
-      ]);
-    },
-    resumed: (x) => {
-      const context = this.#context;
-      const { top, height } = this.plot.bbox;
-      context.strokeStyle = this.colour("--muted");
-      context.lineWidth = this.#ratio;
-      context.setLineDash([2 * this.#ratio, 4 * this.#ratio]);
-      context.beginPath();
-      context.moveTo(x, top);
-      context.lineTo(x, top + height);
-      context.stroke();
-      context.setLineDash([]);
-      this.#text("resumed", x + 4 * this.#ratio, top + 6 * this.#ratio, "--muted");
-    },
-    "not finite": (x) => {
-      const { top } = this.plot.bbox;
-      const size = 5 * this.#ratio;
-      this.#path(this.colour("--danger"), [
-        [x - size, top + 2 * size],
-        [x + size, top + 2 * size],
-        [x, top + size / 3],
-      ]);
-    },
-    best: (x, mark) => {
-      if (mark.y === undefined) return;
-      const value = this.picture.log ? Math.log10(mark.y) : mark.y;
-      const y = this.plot.valToPos(value, "y", true);
-      const context = this.#context;
-      context.strokeStyle = this.colour("--val");
-      context.lineWidth = 1.5 * this.#ratio;
-      context.beginPath();
-      context.arc(x, y, 6 * this.#ratio, 0, 2 * Math.PI);
-      context.stroke();
-    },
-  };
-
-  #path(fill: string, corners: [number, number][]): void {
-    const context = this.#context;
-    context.fillStyle = fill;
-    context.beginPath();
-    for (const [x, y] of corners) context.lineTo(x, y);
-    context.closePath();
-    context.fill();
-  }
-
-  #text(label: string, x: number, y: number, colour: string): void {
-    const context = this.#context;
-    context.font = `${String(FONT_SIZE * this.#ratio)}px ${getComputedStyle(this.plot.root).fontFamily}`;
-    context.fillStyle = this.colour(colour);
-    context.textAlign = "left";
-    context.textBaseline = "middle";
-    context.fillText(label, x, y);
-  }
-
-  #names(): void {
-    const { left, width } = this.plot.bbox;
-    const placed: { line: Line; y: number }[] = [];
-    for (const [index, line] of this.picture.lines.entries()) {
-      if (!line.named) continue;
-      const value = this.points[index]?.y.findLast((y) => y !== null);
-      if (value !== undefined && value !== null) placed.push({ line, y: this.plot.valToPos(value, "y", true) });
-    }
-    placed.sort((a, b) => a.y - b.y);
-    let above = -Infinity;
-    for (const { line, y } of placed) {
-      const free = Math.max(y, above + 13 * this.#ratio);
-      above = free;
-      this.#text(line.label, left + width + 10 * this.#ratio, free, line.colour);
-    }
-  }
 }

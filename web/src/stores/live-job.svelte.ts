@@ -83,8 +83,7 @@ export class LiveJob {
           this.#receive(event);
         },
         onReset: (lastSeq) => {
-          this.history = new History(lastSeq);
-          this.#schedule();
+          this.#forget(lastSeq);
         },
         onConnection: (connection, problem) => {
           this.connection = connection;
@@ -94,6 +93,14 @@ export class LiveJob {
       },
       abort.signal,
     );
+  }
+
+  /** The log is another one than before, so what was read of the job counts no longer. */
+  #forget(lastSeq: number): void {
+    this.history = new History(lastSeq);
+    if (this.job) this.job = { ...this.job, last_seq: 0 };
+    void this.#refresh();
+    this.#schedule();
   }
 
   #receive(event: JobEvent): void {

@@ -1,6 +1,6 @@
 import { lastAtOrBefore, nearest, type Curve } from "../lib/columns";
 import type { History } from "../lib/history";
-import type { Line, Mark, Picture } from "../lib/plot";
+import type { Line, Mark, Picture } from "../lib/picture";
 import type { Range } from "../lib/scale";
 import { Smoothing } from "../lib/smoothing";
 
@@ -72,7 +72,8 @@ export class LossView {
     const lines: Line[] = [raw];
     if (smoothing) {
       raw.named = false;
-      lines.push({ label: "train", colour: "--train", width: 2, named: true, x: trainX, y: this.smoothed() });
+      const y = this.smoothed();
+      lines.push({ label: "train", colour: "--train", width: 2, derived: true, named: true, x: trainX, y });
     }
     lines.push({
       label: "val",
