@@ -6,29 +6,56 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from engine.compiler.extent import common_refinement, contiguous, solid, split
+from engine.compiler.extent import common_refinement, contiguous, product, quotient, solid, split
 from engine.core.dim import Dim, Shape
 from engine.core.node import Node
 
 
+Window = tuple[Dim, Dim]
+"""The indices of an axis, from the first to before the second, at which a buffer has elements."""
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Element (i_0, …) of ``shape`` is element ``offset + Σ i·stride`` of the row-major buffer of ``source``."""
+    """Element (i_0, …) of ``shape`` is element ``offset + Σ i·stride`` of the row-major buffer of ``source``.
+
+    ``windows``, where not empty, says for each axis which indices are in the buffer; others read a fill value.
+    """
 
     source: Node
     shape: Shape
     offset: Dim
     strides: tuple[Dim, ...]
+    windows: tuple[Window | None, ...] = ()
 
     def over(self, dims: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
         """The strides along ``dims``, a refinement of this shape without its ones; None where it is none."""
         steps = [stride for size, stride in zip(self.shape, self.strides, strict=True) if size != 1]
         parts = split(solid(self.shape), dims)
-        if parts is None:
+        if parts is None or self.bounds(dims) is None:
             return None
         result: list[Dim] = []
         for part, stride in zip(parts, steps, strict=True):
             result += [stride * inner for inner in contiguous([dims[k] for k in part])]
+        return tuple(result)
+
+    def bounds(self, dims: tuple[Dim, ...]) -> tuple[Window | None, ...] | None:
+        """The windows along ``dims``; None where one has no bounds there: [3, 7) of 12 does not cut (3, 4)."""
+        if not self.windows:
+            return (None,) * len(dims)
+        own = [window for size, window in zip(self.shape, self.windows, strict=True) if size != 1]
+        parts = split(solid(self.shape), dims)
+        if parts is None:
+            return None
+        result: list[Window | None] = [None] * len(dims)
+        for part, window in zip(parts, own, strict=True):
+            if window is None:
+                continue
+            inner = product([dims[k] for k in part[1:]])
+            low, high = (quotient(edge, inner) if edge != 0 else 0 for edge in window)
+            if low is None or high is None:
+                return None
+            result[part[0]] = (low, high)
         return tuple(result)
 
 
@@ -37,21 +64,23 @@ def whole(node: Node) -> Access:
     return Access(node, node.shape, 0, contiguous(node.shape))
 
 
-def resolve(node: Node, leaders: dict[Node, Node]) -> Access:
-    """Follows movement down to the node whose buffer is read.
+def moved(node: Node, x: Access) -> Access:
+    """How the value of a movement primitive is read, given how its operand is.
 
-    A reshape that strides cannot express stops the walk: it has a buffer of its own, filled by a copy.
+    A reshape that strides cannot express has a buffer of its own, filled by a copy.
     """
-    chain: list[Node] = []
-    node = leaders[node]
-    while node.op in _MOVES:
-        chain.append(node)
-        node = leaders[node.inputs[0]]
-    access = whole(node)
-    for moved in reversed(chain):
-        following = _MOVES[moved.op](access, *moved.attrs)
-        access = whole(moved) if following is None else following
-    return access
+    found: Access | None = _MOVES[node.op](x, *node.attrs)
+    return whole(node) if found is None else found
+
+
+def padded(x: Access, shape: Shape, low: tuple[Dim, ...]) -> Access:
+    """``x`` with a border: ``low`` elements before the first of each axis, the rest of ``shape`` after the last."""
+    offset = x.offset
+    windows: list[Window | None] = []
+    for first, size, stride, whole_size in zip(low, x.shape, x.strides, shape, strict=True):
+        offset = offset - first * stride
+        windows.append(None if size == whole_size else (first, first + size))
+    return Access(x.source, shape, offset, x.strides, tuple(windows))
 
 
 def _same(x: Access) -> Access:
@@ -114,7 +143,7 @@ _MOVES: dict[str, Callable[..., Any]] = {
 
 
 def is_movement(node: Node) -> bool:
-    """Whether ``node`` may be an index map; whether it is one is for ``resolve`` to say."""
+    """Whether ``node`` may be an index map; whether it is one is for ``moved`` to say."""
     return node.op in _MOVES
 
 

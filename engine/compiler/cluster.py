@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from engine.compiler.access import Access
+from engine.compiler.access import Access, whole
 from engine.compiler.extent import common_refinement, contiguous, product, split
 from engine.core.dim import Dim
 from engine.core.node import Node
@@ -76,22 +76,34 @@ class Space:
 class Cluster:
     """Nodes of one kernel.
 
+    ``fixed`` ones depend on no input and run once, when sizes are bound.
     ``level`` orders clusters: what a cluster reads comes from lower levels, so clusters never wait for each other in
-    a circle. ``rows`` and ``columns`` say which way its reductions run; never both. ``lanes`` is the size in bytes
-    of its elements, 0 while only bools are in it.
+    a circle. ``rows`` and ``columns`` say which ways its reductions run. ``lanes`` is the size in bytes of its elements, 0
+    while only bools are in it.
     """
 
     level: int
     space: Space
+    fixed: bool = False
     lanes: int = 0
     rows: bool = False
     columns: bool = False
     places: dict[Node, Place] = field(default_factory=dict)
     reads: dict[Node, list[Access]] = field(default_factory=dict)
+    partials: dict[Node, Node] = field(default_factory=dict)
 
     @property
     def nodes(self) -> list[Node]:
         return list(self.places)
+
+    @property
+    def accesses(self) -> list[Access]:
+        return [access for own in self.reads.values() for access in own]
+
+    @property
+    def by_lanes(self) -> bool:
+        """Whether reductions over rows are collected by lanes, beside what needs whole rows."""
+        return self.columns and (self.rows or Place.OUTER in self.places.values())
 
 
 @dataclass(slots=True, eq=False)
@@ -100,14 +112,41 @@ class Single:
 
     level: int
     node: Node
-    reads: list[Access]
+    accesses: list[Access]
+    fixed: bool = False
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [self.node]
+
+
+@dataclass(slots=True, eq=False)
+class Finish:
+    """The end of a reduction over rows that another kernel has collected by lanes in ``partial``."""
+
+    level: int
+    node: Node
+    partial: Node
+    rows: Dim
+    fixed: bool = False
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [self.node]
+
+    @property
+    def accesses(self) -> list[Access]:
+        return [whole(self.partial)]
+
+
+Step = Cluster | Single | Finish
 
 
 def is_aligned(access: Access, dims: Dims, own: int) -> bool:
     """Whether an index of ``dims`` reads its own element of a value over the first ``own`` of them."""
     strides = access.over(dims)
     expected = contiguous(dims[:own]) + (0,) * (len(dims) - own)
-    if strides is None or access.offset != 0:
+    if strides is None or access.offset != 0 or access.windows:
         return False
     return all(size == 1 or a == b for size, a, b in zip(dims, strides, expected, strict=True))
 
@@ -117,3 +156,8 @@ def joins(dims: Dims, strides: Dims) -> bool:
     return all(
         outer == size * inner for outer, size, inner in zip(strides, dims[1:], strides[1:], strict=False)
     )
+
+
+def partial_elements(rows: int, columns: int) -> int:
+    """The size of what lanes collect of ``rows``: for each block of 4,096 rows the lanes that it has."""
+    return -(-rows // 4096) * min(rows, 64) * columns

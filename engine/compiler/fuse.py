@@ -2,130 +2,259 @@
 
 Legality is by level. A cluster's level is one more than the highest of what it reads, and a node may join it only
 when everything else that the node reads comes from lower levels; so no cycle can arise, and no graph search is
-needed. Nothing here reads a size: symbolic dimensions are compared as polynomials.
+needed. A node with one reader that reads nothing from registers waits for that reader and joins its kernel, so it
+is not stored in between. Nothing here reads a size: symbolic dimensions are compared as polynomials.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from engine.compiler.access import Access, is_movement, resolve
-from engine.compiler.cluster import Cluster, Dims, Place, Refusal, Single, Space, is_aligned, joins
-from engine.compiler.extent import solid
+from engine.compiler.access import Access, is_movement, moved, padded, whole
+from engine.compiler.cluster import (
+    Cluster,
+    Dims,
+    Finish,
+    Place,
+    Refusal,
+    Single,
+    Space,
+    Step,
+    is_aligned,
+    joins,
+)
+from engine.compiler.extent import common_refinement, product, solid
 from engine.core.dtype import bfloat16, bool_, float32, float64
 from engine.core.node import Node
 from engine.core.opdef import OPS
 
 MOST_NODES = 160  # in one cluster: its build time is linear in them, and registers spill
+MOST_WAITING = 16  # nodes that wait for one reader
 FUSED_REDUCTIONS = ("sum", "prod", "max", "min")
 
-Step = Cluster | Single
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How a reduction divides the dimensions of its operand."""
+
+    outer: Dims
+    inner: Dims
+    columns: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node that a fused kernel could compute: over which dimensions, from which reads."""
+
+    node: Node
+    dims: Dims
+    reads: list[Access]
+    division: Division | None = None
+    waiting: int = 1
+    """How many nodes wait with it for its reader, itself included."""
 
 
 class Fusion:
     """``steps`` in an order in which they can run; ``home`` tells where a node is computed."""
 
-    def __init__(self, order: Sequence[Node], leaders: dict[Node, Node]) -> None:
+    def __init__(self, order: Sequence[Node], leaders: dict[Node, Node], targets: Sequence[Node]) -> None:
         self.leaders = leaders
-        self.steps: list[Step] = []
         self.home: dict[Node, Step] = {}
         self.refusals: list[Refusal] = []
-        self._siblings: dict[tuple[int, Dims], Cluster] = {}
+        self.varying = _varying(order, leaders)
+        self._steps: dict[Step, None] = {}
+        self._reads: dict[Node, Access] = {}
+        self._siblings: dict[tuple[int, Dims, bool], Cluster] = {}
+        self._waiting: dict[Node, Candidate] = {}
+        for node in order:
+            self._reads[node] = moved(node, self.read(node.inputs[0])) if is_movement(node) else whole(node)
+        self._readers = self._count_readers(order, targets)
         for node in order:
             self._place(node)
-        self.steps.sort(key=lambda step: step.level)
+        self._finish()
+        self.steps = sorted(self._steps, key=lambda step: (not step.fixed, step.level))
 
     def read(self, operand: Node) -> Access:
         """How an operand is read: from which node's buffer or register, along which strides."""
-        return resolve(operand, self.leaders)
+        return self._reads[self.leaders[operand]]
 
     def level(self, node: Node) -> int:
+        """The level on which a value is complete; what is computed when sizes are bound always is."""
         step = self.home.get(node)
-        return step.level if step else 0
+        if step is None or step.fixed:
+            return 0
+        return step.level + (isinstance(step, Cluster) and step.places[node] is Place.COLUMN)
+
+    def _count_readers(self, order: Sequence[Node], targets: Sequence[Node]) -> dict[Node, int]:
+        """How many nodes read each value; a target has one reader more than it could wait for."""
+        readers: dict[Node, int] = {}
+        for target in targets:
+            readers[self.read(target).source] = 2
+        for node in order:
+            if is_movement(node) and self._reads[node].source is not node:
+                continue
+            for source in {self.read(operand).source: None for operand in node.inputs}:
+                readers[source] = readers.get(source, 0) + 1
+        return readers
 
     # ---- one node
 
     def _place(self, node: Node) -> None:
-        row = OPS[node.op]
-        if row.kind == "leaf" and not node.inputs and node.op != "iota":
+        if is_movement(node) and self._reads[node].source is not node:
             return
-        if is_movement(node):
-            access = self.read(node)
-            if access.source is node:
-                self._single(node)
+        if OPS[node.op].kind == "leaf" and not node.inputs and node.op != "iota":
             return
-        if row.kind == "elementwise" and lanes_of(node) is not None:
-            self._fuse(node, solid(node.shape), None)
-        elif node.op == "reduce" and (division := reduction_of(node)) is not None:
-            self._fuse(node, solid(node.inputs[0].shape), division)
-        else:
+        candidate = self._candidate(node)
+        if candidate is None:
             self._single(node)
+        elif not self._wait(candidate):
+            self._fuse(candidate)
+
+    def _candidate(self, node: Node) -> Candidate | None:
+        """What fused kernels would do for ``node``; None where they don't know it."""
+        if lanes_of(node) is None:
+            return None
+        reads = [self.read(operand) for operand in node.inputs]
+        if OPS[node.op].kind == "elementwise":
+            return Candidate(node, solid(node.shape), reads)
+        if node.op == "reduce":
+            division = reduction_of(node)
+            return division and Candidate(node, solid(node.inputs[0].shape), reads, division)
+        if is_movement(node):
+            dims = common_refinement(solid(reads[0].shape), solid(node.shape))
+            return None if dims is None else Candidate(node, dims, reads)
+        if node.op == "pad" and reads[1].source.op == "constant":
+            return Candidate(node, solid(node.shape), [padded(reads[0], node.shape, node.attrs[0])])
+        return None
 
     def _single(self, node: Node) -> None:
-        operands = [self.read(node.inputs[0])] if is_movement(node) else [self.read(x) for x in node.inputs]
-        if is_movement(node):
-            operands = [resolve(node.inputs[0], self.leaders)]
-        level = 1 + max([self.level(access.source) for access in operands], default=0)
-        self._add(Single(level, node, operands), node)
-
-    def _add(self, step: Step, node: Node) -> None:
-        if node not in self.home or self.home[node] is not step:
-            self.home[node] = step
-        if isinstance(step, Single) or len(step.places) == 1:
-            self.steps.append(step)
-
-    def _fuse(self, node: Node, dims: Dims, division: Division | None) -> None:
         reads = [self.read(operand) for operand in node.inputs]
-        sources = [access.source for access in reads if access.source.op != "constant"]
+        for access in reads:
+            self._settle(access.source)
+        level = 1 + max([self.level(access.source) for access in reads], default=0)
+        step = Single(level, node, reads, node not in self.varying)
+        self.home[node] = step
+        self._steps[step] = None
+
+    def _wait(self, candidate: Candidate) -> bool:
+        """Whether the node waits for its only reader: it takes no value from another kernel's registers."""
+        node = candidate.node
+        if candidate.division is not None or self._readers.get(node) != 1 or node not in self.varying:
+            return False
+        waiting = 1
+        for access in candidate.reads:
+            source = access.source
+            if source in self._waiting:
+                waiting += self._waiting[source].waiting
+            elif isinstance(self.home.get(source), Cluster):
+                return False
+        if waiting > MOST_WAITING:
+            return False
+        self._waiting[node] = Candidate(node, candidate.dims, candidate.reads, None, waiting)
+        return True
+
+    def _settle(self, node: Node) -> None:
+        """Places a waiting node without its reader."""
+        if node in self._waiting:
+            self._fuse(self._waiting.pop(node))
+
+    def _pulled(self, candidate: Candidate) -> list[Candidate]:
+        """The nodes that wait for ``candidate``, each after those that wait for it."""
+        found: list[Candidate] = []
+        pending = [candidate]
+        while pending:
+            for access in pending.pop().reads:
+                own = self._waiting.get(access.source)
+                if own is not None:
+                    found.append(own)
+                    pending.append(own)
+        return found[::-1]
+
+    def _fuse(self, candidate: Candidate) -> None:
+        pulled = self._pulled(candidate)
+        group = [*pulled, candidate]
+        inside = {own.node for own in group}
+        reads = [access for own in group for access in own.reads]
+        sources = [x.source for x in reads if x.source.op != "constant" and x.source not in inside]
         top = max([self.level(source) for source in sources], default=0)
-        cluster = self._candidate(node, sources, top)
-        if cluster is not None and self._join(cluster, node, dims, reads, division):
-            return
-        level = top + 1
-        sibling = self._siblings.get((level, dims))
-        if sibling is not None and self._shares(sibling, sources):
-            if self._join(sibling, node, dims, reads, division):
+        fixed = candidate.node not in self.varying
+        key = (top + 1, candidate.dims, fixed)
+        for cluster in (self._highest(candidate.node, sources, top, fixed), self._siblings.get(key)):
+            if cluster is None or cluster not in self._steps or (cluster.level > top and not _shares(cluster, sources)):
+                continue
+            if self._admit(cluster, group):
                 return
-        fresh = Cluster(level, Space(dims))
-        if not self._join(fresh, node, dims, reads, division):
-            self._single(node)
-            return
-        self._siblings[level, dims] = fresh
+        fresh = Cluster(top + 1, Space(candidate.dims), fixed)
+        if self._admit(fresh, group):
+            self._steps[fresh] = None
+            self._siblings[key] = fresh
+        elif pulled:
+            for own in pulled:
+                self._settle(own.node)
+            self._fuse(candidate)
+        else:
+            self._single(candidate.node)
 
-    def _candidate(self, node: Node, sources: list[Node], top: int) -> Cluster | None:
+    def _highest(self, node: Node, sources: list[Node], top: int, fixed: bool) -> Cluster | None:
         """The one cluster on the highest level among the operands; others there would close a circle."""
-        homes = {self.home[source] for source in sources if self.level(source) == top and source in self.home}
+        homes: dict[Step, None] = {}
+        for source in sources:
+            home = self.home.get(source)
+            if home is not None and home.level == top and self.level(source) == top and home.fixed == fixed:
+                homes[home] = None
         clusters = [home for home in homes if isinstance(home, Cluster)]
-        if len(homes) != 1 or not clusters:
-            if len(homes) > 1:
-                self._refuse(sources[0], node, "its operands come from kernels that run side by side")
+        if not clusters or len(clusters) != len(homes):
             return None
-        return clusters[0]
+        first, *others = clusters
+        for other in others:
+            group = [Candidate(own, *_placed(own, reads)) for own, reads in other.reads.items()]
+            if not self._admit(first, group):
+                self._refuse(sources[0], node, "its operands come from kernels that run side by side")
+                return None
+            del self._steps[other]
+        return first
 
-    @staticmethod
-    def _shares(cluster: Cluster, sources: Sequence[Node]) -> bool:
-        wanted = set(sources)
-        return any(access.source in wanted for reads in cluster.reads.values() for access in reads)
+    def _finish(self) -> None:
+        """What completes the reductions that kernels collect by lanes."""
+        for cluster in [step for step in self._steps if isinstance(step, Cluster) and step.by_lanes]:
+            for node in [own for own, place in cluster.places.items() if place is Place.COLUMN]:
+                partial = Node("partial", node.inputs, node.attrs, node.shape, node.dtype)
+                cluster.partials[node] = partial
+                step = Finish(cluster.level + 1, node, partial, product(cluster.space.outer), cluster.fixed)
+                self.home[node], self.home[partial] = step, cluster
+                self._steps[step] = None
 
     def _refuse(self, producer: Node, consumer: Node, reason: str) -> bool:
         self.refusals.append(Refusal(producer, consumer, reason))
         return False
 
+    def _admit(self, cluster: Cluster, group: Sequence[Candidate]) -> bool:
+        """Adds all of ``group`` to ``cluster``, or none."""
+        before = (cluster.space, cluster.lanes, cluster.rows, cluster.columns)
+        held = cluster.places, cluster.reads
+        cluster.places, cluster.reads = dict(cluster.places), dict(cluster.reads)
+        if not all([self._join(cluster, own) for own in group]):
+            cluster.space, cluster.lanes, cluster.rows, cluster.columns = before
+            cluster.places, cluster.reads = held
+            return False
+        for own in group:
+            self.home[own.node] = cluster
+            self._waiting.pop(own.node, None)
+        return True
+
     # ---- joining
 
-    def _join(
-        self, cluster: Cluster, node: Node, dims: Dims, reads: list[Access], division: Division | None
-    ) -> bool:
-        """Adds ``node`` to ``cluster`` if that is legal; else keeps the reason."""
+    def _join(self, cluster: Cluster, candidate: Candidate) -> bool:
+        """Adds a node to ``cluster`` if that is legal; else keeps the reason."""
+        node, reads, division = candidate.node, candidate.reads, candidate.division
         anchor = reads[0].source if reads else node
         if len(cluster.places) >= MOST_NODES:
             return self._refuse(anchor, node, f"the kernel already has {MOST_NODES} operations")
         lanes = lanes_of(node) or 0
         if cluster.lanes and lanes and cluster.lanes != lanes:
             return self._refuse(anchor, node, f"elements of {cluster.lanes} and {lanes} bytes")
-        if cluster.lanes == 8 and node.op == "select" and node.dtype is bool_:
-            return self._refuse(anchor, node, "a selection of bools beside elements of 8 bytes")
-        fitted = fit(cluster, dims, division)
+        fitted = fit(cluster, candidate.dims, division)
         if isinstance(fitted, str):
             return self._refuse(anchor, node, fitted)
         space, operand_place, places = fitted
@@ -142,7 +271,6 @@ class Fusion:
         result = operand_place if division is None else Place.COLUMN if division.columns else Place.OUTER
         cluster.places[node] = result
         cluster.reads[node] = reads
-        self._add(cluster, node)
         return True
 
     def _unreadable(
@@ -154,6 +282,8 @@ class Fusion:
         if access.source.op == "constant":
             return ""
         if place is None:
+            if access.windows and reader is Place.OUTER:
+                return "it has a border along rows"
             return "" if access.over(own) is not None and _is_row(access, space, reader) else "it is read across rows"
         if place is Place.COLUMN:
             return "the sum over rows is complete only when the kernel ends"
@@ -181,19 +311,33 @@ def _is_row(access: Access, space: Space, reader: Place) -> bool:
     """Whether a read runs along rows with one stride, which divided spaces need."""
     if reader is not Place.FULL or not space.inner:
         return True
-    strides = access.over(space.dims)
-    return strides is not None and joins(space.inner, strides[len(space.outer) :])
+    strides, bounds = access.over(space.dims), access.bounds(space.dims)
+    if strides is None or bounds is None or any(bounds[len(space.outer) + 1 :]):
+        return False
+    return joins(space.inner, strides[len(space.outer) :])
 
 
-class Division:
-    """How a reduction divides the dimensions of its operand."""
+def _shares(cluster: Cluster, sources: Sequence[Node]) -> bool:
+    wanted = set(sources)
+    return any(access.source in wanted for access in cluster.accesses)
 
-    __slots__ = ("columns", "inner", "outer")
 
-    def __init__(self, outer: Dims, inner: Dims, columns: bool) -> None:
-        self.outer = outer
-        self.inner = inner
-        self.columns = columns
+def _placed(node: Node, reads: list[Access]) -> tuple[Dims, list[Access], Division | None]:
+    """The dimensions, reads and division with which ``node`` came into its cluster."""
+    if node.op == "reduce":
+        return solid(node.inputs[0].shape), reads, reduction_of(node)
+    if is_movement(node):
+        return common_refinement(solid(reads[0].shape), solid(node.shape)) or (), reads, None
+    return solid(node.shape), reads, None
+
+
+def _varying(order: Sequence[Node], leaders: dict[Node, Node]) -> set[Node]:
+    """Nodes whose value depends on an input; the others are computed once, when sizes are bound."""
+    varying: set[Node] = set()
+    for node in order:
+        if node.op in ("input", "parameter") or any(leaders[x] in varying for x in node.inputs):
+            varying.add(node)
+    return varying
 
 
 def reduction_of(node: Node) -> Division | None:
@@ -233,19 +377,11 @@ def fit(
     """The cluster's space with room for a node over ``dims``, the node's operand place, everybody's place."""
     places = cluster.places
     if division is not None:
-        if cluster.rows if division.columns else cluster.columns:
-            return "one kernel does not reduce along rows and along columns"
         space = cluster.space.divided(division.outer, division.inner)
-        if space is None:
-            return "their rows are cut differently"
-        if division.columns and Place.OUTER in places.values():
-            return "one kernel does not reduce along rows and along columns"
-        return space, Place.FULL, dict(places)
+        return "their rows are cut differently" if space is None else (space, Place.FULL, dict(places))
     space = cluster.space.refined(dims)
     if space is not None:
         return space, Place.FULL, dict(places)
-    if cluster.columns:
-        return "their index spaces differ"
     if cluster.space.inner is not None:
         outer = Space(cluster.space.outer).refined(dims)
         if outer is None:

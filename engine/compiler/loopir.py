@@ -11,18 +11,24 @@ from typing import Literal, TypeAlias
 
 from engine.core.dtype import DType
 
+Kind = Literal["each", "rows", "lanes", "columns", "finish"]
 Along = Literal["dense", "repeat", "strided"]
 """How a buffer runs along a row: elements side by side, one element for all, or a stride apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """An argument of the kernel. ``scratch`` ones hold one row a chunk, between two stages."""
+    """An argument of the kernel. ``scratch`` ones hold one row a chunk, between two stages; ``partial`` ones a row
+    for each lane of each block of rows. ``windows`` are the axes, outer ones first and then the row, along which
+    only some indices are in the buffer.
+    """
 
     dtype: DType
     along: Along
     written: bool = False
     scratch: bool = False
+    partial: bool = False
+    windows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +42,11 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Load:
+    """``fill`` is the value outside of a buffer's windows."""
+
     value: int
     buffer: int
+    fill: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +71,21 @@ class Reduce:
 
 
 @dataclass(frozen=True, slots=True)
+class Collect:
+    """Combines ``operand`` into the row that a partial buffer has for the lane of this row of the space."""
+
+    buffer: int
+    kind: str
+    operand: int
+
+
+@dataclass(frozen=True, slots=True)
 class Store:
     buffer: int
     value: int
 
 
-Line: TypeAlias = Load | Apply | Reduce | Store
+Line: TypeAlias = Load | Apply | Reduce | Collect | Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +99,14 @@ class Stage:
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """``kind`` each: no reduction, chunks are blocks of rows and columns. rows: reductions along rows, chunks are
-    blocks of rows. columns: reductions over all rows, chunks are blocks of columns, one stage.
+    blocks of rows. lanes: the same with reductions over all rows beside, chunks are lanes of their tree.
+    columns: reductions over all rows alone, chunks are blocks of columns, one stage. finish: the end of the tree of
+    a partial buffer, buffers are that and the result.
 
     ``rank`` is the number of outer dimensions, ``lanes`` the element size in bytes that a vector is counted in.
     """
 
-    kind: Literal["each", "rows", "columns"]
+    kind: Kind
     rank: int
     lanes: int
     buffers: tuple[Buffer, ...]

@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from engine.compiler.access import Access
-from engine.compiler.cluster import Cluster, Dims, Place, joins
-from engine.compiler.extent import contiguous, product
+from engine.compiler.access import Access, Window, whole
+from engine.compiler.cluster import Cluster, Dims, Finish, Place, joins
+from engine.compiler.extent import product
 from engine.compiler.fuse import Fusion
-from engine.compiler.loopir import Along, Apply, Buffer, Constant, Kernel, Line, Load, Reduce, Stage, Store
+from engine.compiler.loopir import (
+    Along,
+    Apply,
+    Buffer,
+    Collect,
+    Constant,
+    Kernel,
+    Kind,
+    Line,
+    Load,
+    Reduce,
+    Stage,
+    Store,
+)
 from engine.core.dim import Dim
 from engine.core.node import Node
 from engine.core.opdef import OPS
 
+COPIES = ("movement", "marker")  # kinds whose value is what they read, at other indices
 KEEP_COST = 12  # additions an element: what costs more to compute again is kept for a later stage
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where a buffer's rows begin: ``offset + Σ outer index · stride``, and its stride along a row."""
+    """Where a buffer's rows begin: ``offset + Σ outer index · stride``, and its stride along a row.
+
+    ``windows`` are those of ``Buffer.windows``, in that order.
+    """
 
     source: Node | None
     offset: Dim
     outer: Dims
     inner: Dim
+    windows: tuple[Window, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +56,22 @@ class Lowered:
     layouts: tuple[Layout, ...]
     outputs: tuple[Node, ...]
     cost: int
+    partials: tuple[Node, ...] = ()
+    """Buffers of ``cluster.partial_elements`` that it collects by lanes."""
 
 
-def lower(cluster: Cluster, fusion: Fusion, stored: Collection[Node]) -> Lowered:
-    """The kernel of ``cluster``, which writes its members in ``stored`` to buffers of their own."""
-    return _Lowering(cluster, fusion, stored).run()
+def lower(step: Cluster | Finish, fusion: Fusion, stored: Collection[Node]) -> Lowered:
+    """The kernel of a step, which writes its members in ``stored`` to buffers of their own."""
+    return _finishing(step) if isinstance(step, Finish) else _Lowering(step, fusion, stored).run()
+
+
+def _finishing(step: Finish) -> Lowered:
+    node = step.node
+    buffers = Buffer(node.dtype, "dense", partial=True), Buffer(node.dtype, "dense", written=True)
+    layouts = Layout(step.partial, 0, (), 1), Layout(node, 0, (), 1)
+    stage = Stage((), (Collect(0, node.attrs[0], 0),))
+    kernel = Kernel("finish", 0, node.dtype.size, buffers, (), (stage,), ())
+    return Lowered(kernel, (step.rows,), product(node.shape), layouts, (node,), 1)
 
 
 @dataclass(slots=True)
@@ -54,7 +84,7 @@ class _Lowering:
     def __init__(self, cluster: Cluster, fusion: Fusion, stored: Collection[Node]) -> None:
         self.cluster = cluster
         self.fusion = fusion
-        self.outputs = [node for node in cluster.places if node in stored]
+        self.outputs = [node for node in cluster.places if node in stored and node not in cluster.partials]
         self.outer, self.inner = self._loops()
         self.buffers: list[Buffer] = []
         self.layouts: list[Layout] = []
@@ -72,13 +102,16 @@ class _Lowering:
     def _loops(self) -> tuple[Dims, Dim]:
         """The outer dimensions, neighbours joined where every buffer allows it, and the inner extent."""
         space = self.cluster.space
-        steps = [self._steps(access, space.dims, space.outer) for access in self._accesses()]
+        accesses = self._accesses()
+        steps = [self._steps(access, space.dims, space.outer) for access in accesses]
         steps = [step for step in steps if step is not None]
+        windows = [access.bounds(space.dims) for access, _ in accesses if access.windows]
+        apart = {k for bounds in windows if bounds for k, window in enumerate(bounds) if window is not None}
         if space.inner is None:
-            dims = _joined(space.dims, steps)
+            dims = _joined(space.dims, steps, apart)
             return (dims[:-1], dims[-1]) if dims else ((), 1)
         count = len(space.outer)
-        return _joined(space.outer, [step[:count] for step in steps]), product(space.inner)
+        return _joined(space.outer, [step[:count] for step in steps], apart), product(space.inner)
 
     def _accesses(self) -> list[tuple[Access, Place]]:
         """What is read from and written to buffers, and where each varies."""
@@ -90,8 +123,7 @@ class _Lowering:
                 for access in reads
                 if access.source not in cluster.places and access.source.op != "constant"
             ]
-        whole = [(node, cluster.places[node]) for node in self.outputs]
-        return [*found, *[(Access(node, node.shape, 0, contiguous(node.shape)), place) for node, place in whole]]
+        return [*found, *[(whole(node), cluster.places[node]) for node in self.outputs]]
 
     @staticmethod
     def _steps(item: tuple[Access, Place], dims: Dims, outer: Dims) -> Dims | None:
@@ -104,22 +136,35 @@ class _Lowering:
         own = access.over(dims[len(outer) :])
         return None if own is None else (*(0,) * len(outer), *own)
 
-    def _layout(self, access: Access, place: Place) -> Layout:
+    def _layout(self, access: Access, place: Place) -> tuple[Layout, tuple[int, ...]]:
+        """The layout of what is read, and the axes along which it has windows."""
         space = self.cluster.space
         steps = self._steps((access, place), space.dims, space.outer)
+        bounds = access.bounds(space.dims) if access.windows else (None,) * len(space.dims)
         assert steps is not None
+        assert bounds is not None
         if space.inner is None:
             dims = self.outer + (self.inner,) if self.inner != 1 or space.dims else ()
-            joined = _strides_over(space.dims, steps, dims)
-            return Layout(access.source, access.offset, joined[:-1], joined[-1] if joined else 0)
+            joined = _over(space.dims, steps, dims)
+            windows = _over(space.dims, bounds, dims)
+            return (
+                Layout(access.source, access.offset, joined[:-1], joined[-1] if joined else 0, _present(windows)),
+                _axes(windows),
+            )
         count = len(space.outer)
         inner = steps[count:]
-        return Layout(
+        windows = _over(space.outer, bounds[:count], self.outer)
+        if inner:
+            edge, rest = bounds[count], product(space.inner[1:])
+            windows = (*windows, edge and (edge[0] * rest, edge[1] * rest))
+        layout = Layout(
             access.source,
             access.offset,
-            _strides_over(space.outer, steps[:count], self.outer),
+            _over(space.outer, steps[:count], self.outer),
             inner[-1] if inner else 0,
+            _present(windows),
         )
+        return layout, _axes(windows)
 
     # ---- lines
 
@@ -145,7 +190,9 @@ class _Lowering:
         last = tuple(self.last)
         while len(stages) > 1 and not stages[-1].inner:  # what follows the last pass along the row
             last = (*stages.pop().row, *last)
-        kind = "columns" if self.cluster.columns else "rows" if self.cluster.rows else "each"
+        kind: Kind = "rows" if self.cluster.rows else "each"
+        if self.cluster.columns:
+            kind = "lanes" if self.cluster.by_lanes else "columns"
         kernel = Kernel(
             kind,
             len(self.outer),
@@ -156,7 +203,8 @@ class _Lowering:
             last,
         )
         cost = sum(OPS[node.op].cost + 1 for node in self.cluster.places)
-        return Lowered(kernel, self.outer, self.inner, tuple(self.layouts), tuple(self.outputs), cost)
+        partials = tuple(self.cluster.partials.values())
+        return Lowered(kernel, self.outer, self.inner, tuple(self.layouts), tuple(self.outputs), cost, partials)
 
     def _stage(self, node: Node) -> int:
         """The pass along the row in which a node's operands are there; its row result is there one later."""
@@ -164,7 +212,7 @@ class _Lowering:
         for access in self.cluster.reads[node]:
             source = access.source
             if source in self.cluster.places:
-                after = source.op == "reduce" and not self.cluster.columns
+                after = source.op == "reduce" and self.cluster.places[source] is Place.OUTER
                 stage = max(stage, self.stage_of[source] + after)
         return stage
 
@@ -206,24 +254,25 @@ class _Lowering:
             self.constants[key] = Constant(self._new(), node.dtype, node.attrs[0])
         return self.constants[key].value
 
-    def _read(self, access: Access, place: Place, stage: int) -> int:
+    def _read(self, access: Access, place: Place, stage: int, fill: int | None = None) -> int:
         """The value of a buffer's elements in a stage."""
-        layout = self._layout(access, place)
+        layout, windows = self._layout(access, place)
         along = _along(layout.inner) if place is Place.FULL else "repeat"
         home = -1 if along == "repeat" else stage
-        key = (layout, home if along == "repeat" else stage)
+        if windows:
+            home = stage
+        key = (layout, fill, home)
         if key not in self.loaded:
             buffer = self.values.get((layout, -2))
             if buffer is None:
-                buffer = self._buffer(layout, Buffer(access.source.dtype, along))
+                buffer = self._buffer(layout, Buffer(access.source.dtype, along, windows=windows))
                 self.values[layout, -2] = buffer
             self.loaded[key] = value = self._new()
-            lines = self.lines[0].row if along == "repeat" else self.lines[stage].inner
-            line = Load(value, buffer)
-            if along == "repeat":
-                lines.insert(0, line)
+            line = Load(value, buffer, fill)
+            if along == "repeat" and not windows:
+                self.lines[0].row.insert(0, line)
             else:
-                lines.append(line)
+                self.lines[stage].inner.append(line)
         return self.loaded[key]
 
     def _operand(self, access: Access, reader: Place, stage: int) -> int:
@@ -270,25 +319,34 @@ class _Lowering:
             pending.pop()
             if (current, stage) in self.values:
                 continue
-            line = self._apply(current, Place.FULL, stage)
-            self.values[current, stage] = line.value
-            self.lines[stage].inner.append(line)
+            self.values[current, stage] = self._emit(current, Place.FULL, stage, self.lines[stage].inner)
 
-    def _apply(self, node: Node, place: Place, stage: int) -> Apply:
+    def _emit(self, node: Node, place: Place, stage: int, lines: list[Line]) -> int:
+        """The value of ``node`` from those of its operands: a line, or for a copy what is read."""
         reads = self.cluster.reads[node]
+        if reads and reads[0].windows:
+            return self._read(reads[0], place, stage, self._literal(node.inputs[1]))
         operands = tuple([self._operand(access, place, stage) for access in reads])
+        if OPS[node.op].kind in COPIES:
+            return operands[0]
         dtypes = tuple([operand.dtype for operand in node.inputs])
-        return Apply(self._new(), node.op, operands, dtypes, node.dtype)
+        line = Apply(self._new(), node.op, operands, dtypes, node.dtype)
+        lines.append(line)
+        return line.value
 
     def _row_value(self, node: Node) -> None:
         stage = self.stage_of[node]
-        line = self._apply(node, Place.OUTER, stage)
-        self.values[node, -1] = line.value
-        self.lines[stage].row.append(line)
+        self.values[node, -1] = self._emit(node, Place.OUTER, stage, self.lines[stage].row)
 
     def _reduce(self, node: Node) -> None:
         stage = self.stage_of[node]
         operand = self._operand(self.cluster.reads[node][0], Place.FULL, stage)
+        partial = self.cluster.partials.get(node)
+        if partial is not None:
+            layout = Layout(partial, 0, (0,) * len(self.outer), 1)
+            buffer = self._buffer(layout, Buffer(node.dtype, "dense", written=True, partial=True))
+            self.lines[stage].inner.append(Collect(buffer, node.attrs[0], operand))
+            return
         line = Reduce(self._new(), node.attrs[0], operand, node.dtype)
         self.values[node, -1] = line.value
         self.lines[stage].inner.append(line)
@@ -299,7 +357,7 @@ class _Lowering:
             layout = Layout(None, 0, (0,) * len(self.outer), 1)
             buffer = self._buffer(layout, Buffer(node.dtype, "dense", written=True, scratch=True))
         else:
-            layout = self._layout(Access(node, node.shape, 0, contiguous(node.shape)), place)
+            layout, _ = self._layout(whole(node), place)
             along: Along = "repeat" if place is Place.OUTER else "dense"
             buffer = self._buffer(layout, Buffer(node.dtype, along, written=True))
         self.values[node, -3] = buffer
@@ -317,26 +375,38 @@ def _along(stride: Dim) -> Along:
     return "dense" if stride == 1 else "repeat" if stride == 0 else "strided"
 
 
-def _joined(dims: Dims, steps: list[Dims]) -> Dims:
-    """``dims`` with neighbours joined where each of ``steps`` runs over them as over one."""
+def _joined(dims: Dims, steps: list[Dims], apart: Collection[int]) -> Dims:
+    """``dims`` with neighbours joined where each of ``steps`` runs over them as over one; never those ``apart``."""
     result: list[Dim] = []
     for k, size in enumerate(dims):
-        if result and all(joins((dims[k - 1], size), step[k - 1 : k + 1]) for step in steps):
+        free = result and k not in apart and k - 1 not in apart
+        if free and all(joins((dims[k - 1], size), step[k - 1 : k + 1]) for step in steps):
             result[-1] = result[-1] * size
         else:
             result.append(size)
     return tuple(result)
 
 
-def _strides_over(dims: Dims, steps: Dims, joined: Dims) -> Dims:
-    """The strides along ``joined``, made of neighbours of ``dims``: those of the last neighbour of each."""
-    result: list[Dim] = []
+Item = TypeVar("Item")
+
+
+def _over(dims: Dims, items: Sequence[Item], joined: Dims) -> tuple[Item, ...]:
+    """What ``items`` say along ``joined``, made of neighbours of ``dims``: that of the last neighbour of each."""
+    result: list[Item] = []
     position = 0
     for size in joined:
         total: Dim = dims[position]
         while total != size:
             position += 1
             total = total * dims[position]
-        result.append(steps[position])
+        result.append(items[position])
         position += 1
     return tuple(result)
+
+
+def _present(windows: Sequence[Window | None]) -> tuple[Window, ...]:
+    return tuple([window for window in windows if window is not None])
+
+
+def _axes(windows: Sequence[Window | None]) -> tuple[int, ...]:
+    return tuple([axis for axis, window in enumerate(windows) if window is not None])

@@ -10,8 +10,8 @@ from struct import pack
 from typing import Any
 
 from engine.autodiff.merge import merge
-from engine.compiler.access import Access, resolve
-from engine.compiler.cluster import Single
+from engine.compiler.access import Access
+from engine.compiler.cluster import Single, partial_elements
 from engine.compiler.fuse import Fusion
 from engine.compiler.lower import Layout, Lowered, lower
 from engine.core.dim import Dim, Shape, evaluate
@@ -54,24 +54,22 @@ class Plan:
         self.inputs = tuple(inputs)
         self.device = device
         order, leaders = merge(targets)
-        self.fusion = Fusion(order, leaders)
-        self.results = tuple([resolve(target, leaders) for target in targets])
+        self.fusion = Fusion(order, leaders, targets)
+        self.results = tuple([self.fusion.read(target) for target in targets])
         stored = self._stored()
-        varying = _varying(order, leaders)
         self.steps: list[FusedStep | SingleStep] = []
         names: dict[Any, str] = {}
         texts: list[str] = []
         for step in self.fusion.steps:
             if isinstance(step, Single):
-                self.steps.append(SingleStep(step.node, tuple(step.reads), step.node not in varying))
+                self.steps.append(SingleStep(step.node, tuple(step.accesses), step.fixed))
                 continue
             lowered = lower(step, self.fusion, stored)
             name = names.get(lowered.kernel)
             if name is None:
                 name = names[lowered.kernel] = f"kernel_{len(names)}"
                 texts.append(print_kernel(lowered.kernel, name))
-            fixed = not any(node in varying for node in step.places)
-            self.steps.append(FusedStep(lowered, name, fixed))
+            self.steps.append(FusedStep(lowered, name, step.fixed))
         self.text = '#include "fused.h"\n\n' + "\n".join(texts)
         self.kernels = len(names)
 
@@ -80,8 +78,7 @@ class Plan:
         home = self.fusion.home
         stored = {access.source for access in self.results}
         for step in self.fusion.steps:
-            reads = step.reads if isinstance(step, Single) else [a for own in step.reads.values() for a in own]
-            stored.update(access.source for access in reads if home.get(access.source) is not step)
+            stored.update(access.source for access in step.accesses if home.get(access.source) is not step)
         return stored
 
     def bind(self, sizes: Sizes) -> Binding:
@@ -160,11 +157,15 @@ class Binding:
         rows, n = prod(outer), self._size(lowered.inner)
         for node in lowered.outputs:
             self.arrays[node] = self._zeros(node)
+        for node in lowered.partials:
+            self.arrays[node] = Array.empty((partial_elements(rows, n),), node.dtype)
         down, across, chunks = _chunks(lowered, rows, n)
         words = [rows, n, down, across, *outer]
         addresses = []
         for buffer, layout in zip(lowered.kernel.buffers, lowered.layouts, strict=True):
             words += [*self._shape(layout.outer), self._size(layout.inner), _padded(n) if buffer.scratch else 0]
+            for window in layout.windows:
+                words += self._shape(window)
             addresses.append(self._address(layout, buffer.dtype.size, chunks * _padded(n)))
         if not chunks:
             return []
@@ -186,15 +187,19 @@ class Binding:
 
 def _chunks(lowered: Lowered, rows: int, n: int) -> tuple[int, int, int]:
     """Rows and columns a chunk, and how many chunks; they follow from sizes alone."""
-    if lowered.kernel.kind == "columns":
+    if lowered.kernel.kind in ("columns", "finish"):
         return rows, STRIP, -(-n // STRIP)
     elements = max(CHUNK_LEAST, CHUNK_COST // max(lowered.cost, 1))
+    if lowered.kernel.kind == "lanes":
+        lanes = min(rows, 64)
+        down = max(1, min(lanes, elements * lanes // max(rows * n, 1)))
+        return down, max(n, 1), -(-lanes // down)
     if lowered.kernel.kind == "rows" or n <= elements:
         down = max(1, elements // max(n, 1))
         across = max(n, 1)
     else:
         down, across = 1, elements // STRIP * STRIP
-    strips = 1 if lowered.kernel.kind == "rows" else -(-n // across)
+    strips = 1 if lowered.kernel.kind == "rows" else max(1, -(-n // across))
     return down, across, -(-rows // down) * strips
 
 
@@ -204,14 +209,3 @@ def _padded(n: int) -> int:
 
 def _is_shape(attr: Any) -> bool:
     return isinstance(attr, tuple) and all(not isinstance(item, tuple) for item in attr)
-
-
-def _varying(order: Sequence[Node], leaders: dict[Node, Node]) -> set[Node]:
-    """Nodes whose value depends on an input; the others are computed once, when sizes are bound."""
-    varying: set[Node] = set()
-    for node in order:
-        if node.op in ("input", "parameter") or any(leaders[x] in varying for x in node.inputs):
-            varying.add(node)
-    return varying
-
-

@@ -1,7 +1,8 @@
 """C for fused kernels: a loop over rows, passes along each row over explicit vectors, one line a value.
 
 ``dims`` are {rows, row length, rows a chunk, columns a chunk, sizes of the outer dimensions, then for each buffer its
-outer strides, its stride along a row, and for scratch the elements a chunk has}.
+outer strides, its stride along a row, for scratch the elements a chunk has, and the edges of its windows}. Where
+chunks are lanes, the third word counts lanes.
 """
 
 from __future__ import annotations
@@ -9,18 +10,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 
-from engine.compiler.loopir import Apply, Buffer, Constant, Kernel, Line, Load, Reduce, Stage, Store
+from engine.compiler.loopir import Apply, Buffer, Collect, Constant, Kernel, Line, Load, Reduce, Stage, Store
 from engine.core.dtype import DType, bool_, float32, float64
 from engine.emit.c import LANES_4, LANES_8, expression
 
 HEAD_WORDS = 4
 STRIP = 64  # columns that a column kernel takes at once
 _OPERATIONS = {"sum": "GM_SUM", "prod": "GM_PROD", "max": "GM_MAX", "min": "GM_MIN"}
-
-
-def words_of(rank: int, buffers: int) -> int:
-    """How many words ``dims`` has."""
-    return HEAD_WORDS + rank + buffers * (rank + 2)
 
 
 def print_kernel(kernel: Kernel, name: str) -> str:
@@ -34,12 +30,15 @@ class _Printer:
         self.lanes = LANES_4 if kernel.lanes == 4 else LANES_8
         self.width = "LF" if kernel.lanes == 4 else "LD"
         self.types: dict[int, DType] = {}
+        sizes = [kernel.rank + 2 + 2 * len(buffer.windows) for buffer in kernel.buffers]
+        self.words = [HEAD_WORDS + kernel.rank + sum(sizes[:k]) for k in range(len(sizes))]
 
     def text(self, name: str) -> str:
         kernel = self.kernel
         lines = [f"void {name}(void **bufs, const int64_t *d, int64_t chunk) {{"]
         lines += _indent(self._constants(kernel.constants))
-        body = self._columns() if kernel.kind == "columns" else self._rows()
+        frames = {"columns": self._columns, "lanes": self._lanes, "finish": self._finish}
+        body = frames.get(kernel.kind, self._rows)()
         return "\n".join([*lines, *_indent(body), "}", ""])
 
     # ---- the frame
@@ -51,20 +50,45 @@ class _Printer:
             lines += ["const int64_t strips = 1, c0 = 0, c1 = n;"]
         else:
             lines += [
-                "const int64_t strips = (n + d[3] - 1) / d[3];",
+                "const int64_t strips = n > d[3] ? (n + d[3] - 1) / d[3] : 1;",
                 "const int64_t c0 = chunk % strips * d[3], c1 = c0 + d[3] < n ? c0 + d[3] : n;",
             ]
         lines += [
             "const int64_t r0 = chunk / strips * d[2], r1 = r0 + d[2] < rows ? r0 + d[2] : rows;",
             "for (int64_t r = r0; r < r1; r++) {",
-            *_indent(self._pointers()),
+            *_indent(self._row()),
         ]
-        for stage in kernel.stages:
-            lines += _indent(self._row_lines(stage.row))
-            if stage.inner:
-                lines += _indent(self._pass(stage))
-        lines += _indent(self._row_lines(kernel.last))
         return [*lines, "}"]
+
+    def _row(self) -> list[str]:
+        """What happens for row r."""
+        lines = self._pointers()
+        for stage in self.kernel.stages:
+            lines += self._row_lines(stage.row)
+            if stage.inner:
+                lines += self._pass(stage)
+        return [*lines, *self._row_lines(self.kernel.last)]
+
+    def _lanes(self) -> list[str]:
+        """Rows in the order of their lanes' chains: chunks own lanes, so that no two collect into one."""
+        return [
+            "const int64_t rows = d[0], n = d[1], c0 = 0, c1 = n, lanes = rows < GM_LANES ? rows : GM_LANES;",
+            "const int64_t l0 = chunk * d[2], l1 = l0 + d[2] < lanes ? l0 + d[2] : lanes;",
+            "for (int64_t t = 0; t < rows; t += GM_LANES) {",
+            "    const int first = t % GM_TREE_BLOCK == 0;",
+            "    for (int64_t lane = l0; lane < l1 && t + lane < rows; lane++) {",
+            "        const int64_t r = t + lane, partial = (t / GM_TREE_BLOCK * lanes + lane) * n;",
+            *_indent(self._row(), 2),
+            "    }",
+            "}",
+        ]
+
+    def _finish(self) -> list[str]:
+        """The end of the tree whose lanes another kernel has collected."""
+        ((collect,),) = [stage.inner for stage in self.kernel.stages]
+        assert isinstance(collect, Collect)
+        lane = self.lanes[self.kernel.buffers[0].dtype]
+        return [f"gm_finish_{lane.suffix}({_OPERATIONS[collect.kind]}, bufs[0], d[0], d[1], chunk * {STRIP}, bufs[1]);"]
 
     def _pointers(self) -> list[str]:
         """The start of the row in each buffer."""
@@ -78,17 +102,30 @@ class _Printer:
             else:
                 lines.append(f"const int64_t i0 = {'left' if rank > 1 else 'r'};")
         for k, buffer in enumerate(kernel.buffers):
-            own = self._word(k)
-            place = f"chunk * d[{own + rank + 1}]" if buffer.scratch else ""
-            if not buffer.scratch:
-                place = " + ".join(f"i{axis} * d[{own + axis}]" for axis in range(rank)) or "0"
+            own = self.words[k]
+            place = " + ".join(f"i{axis} * d[{own + axis}]" for axis in range(rank)) or "0"
+            if buffer.scratch or buffer.partial:
+                place = "partial" if buffer.partial else f"chunk * d[{own + rank + 1}]"
             const = "" if buffer.written else "const "
             scalar = self.lanes[buffer.dtype].scalar
             lines.append(f"{const}{scalar} *p{k} = ({const}{scalar} *)bufs[{k}] + {place};")
+            if buffer.windows:
+                lines.append(self._edges(k, buffer))
         return lines
 
-    def _word(self, buffer: int) -> int:
-        return HEAD_WORDS + self.kernel.rank + buffer * (self.kernel.rank + 2)
+    def _edges(self, k: int, buffer: Buffer) -> str:
+        """From where to where the row is in the buffer: nowhere if it is outside along an outer axis."""
+        rank, edges = self.kernel.rank, self.words[k] + self.kernel.rank + 2
+        low, high, inside = "0", "n", []
+        for axis in buffer.windows:
+            if axis == rank:
+                low, high = f"d[{edges}]", f"d[{edges + 1}]"
+            else:
+                inside.append(f"i{axis} >= d[{edges}] && i{axis} < d[{edges + 1}]")
+            edges += 2
+        if inside:
+            high = f"{' && '.join(inside)} ? {high} : {low}"
+        return f"const int64_t low{k} = {low}, high{k} = {high};"
 
     # ---- passes along a row
 
@@ -266,6 +303,8 @@ class _Printer:
                 result.append(self._applied(line))
             elif isinstance(line, Store):
                 result.append(self._stored(line, whole))
+            elif isinstance(line, Collect):
+                result.append(self._collected(line, whole))
             elif self.kernel.kind == "columns":
                 result.append(self._taken_by_column(line))
             else:
@@ -276,9 +315,12 @@ class _Printer:
         buffer: Buffer = self.kernel.buffers[line.buffer]
         self.types[line.value] = buffer.dtype
         lane = self.lanes[buffer.dtype]
-        p = f"p{line.buffer} + j"
-        if buffer.along == "strided":
-            stride = f"d[{self._word(line.buffer) + self.kernel.rank}]"
+        p, k = f"p{line.buffer} + j", line.buffer
+        stride = f"d[{self.words[k] + self.kernel.rank}]" if buffer.along == "strided" else "1"
+        if buffer.windows:
+            stride = "0" if buffer.along == "repeat" else stride
+            value = f"ldw_{lane.suffix}(p{k}, {stride}, j, low{k}, high{k}, v{line.fill})"
+        elif buffer.along == "strided":
             count = self.width if whole else f"m < {self.width} ? m : {self.width}"
             value = f"ldsn_{lane.suffix}(p{line.buffer} + j * {stride}, {stride}, {count})"
         else:
@@ -291,6 +333,8 @@ class _Printer:
         self.types[line.value] = line.dtype
         names = [f"v{operand}" for operand in line.operands]
         text = expression(line.op, line.dtypes, line.dtype, names)
+        if line.op == "select" and line.dtype is bool_:
+            text = f"sel_i{8 * self.kernel.lanes}({', '.join(names)})"
         return f"const {lane.vector} v{line.value} = ({lane.vector})({text});"
 
     def _stored(self, line: Store, whole: bool | None) -> str:
@@ -300,6 +344,12 @@ class _Printer:
         if whole:
             return full
         return f"if (m >= {self.width}) {full} else {lane.store}n_{lane.suffix}({p}, {v}, m);"
+
+    def _collected(self, line: Collect, whole: bool | None) -> str:
+        lane, op = self.lanes[self.kernel.buffers[line.buffer].dtype], _OPERATIONS[line.kind]
+        p, v, s = f"p{line.buffer} + j", f"v{line.operand}", lane.suffix
+        full = f"gm_collect_{s}({op}, first, {p}, {v});"
+        return full if whole else f"if (m >= {self.width}) {full} else gm_collectn_{s}({op}, first, {p}, {v}, m);"
 
     def _taken_by_row(self, line: Reduce, whole: bool | None) -> str:
         s, op = self.lanes[line.dtype].suffix, _OPERATIONS[line.kind]
@@ -338,4 +388,4 @@ def _indent(lines: Iterable[str], depth: int = 1) -> list[str]:
     return ["    " * depth + line for line in lines]
 
 
-__all__ = ["HEAD_WORDS", "STRIP", "print_kernel", "words_of"]
+__all__ = ["HEAD_WORDS", "STRIP", "print_kernel"]
