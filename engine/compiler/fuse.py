@@ -79,10 +79,10 @@ class Fusion:
         """How an operand is read: from which node's buffer or register, along which strides."""
         return self._reads[self.leaders[operand]]
 
-    def level(self, node: Node) -> int:
-        """The level on which a value is complete; what is computed when sizes are bound always is."""
+    def level(self, node: Node, fixed: bool) -> int:
+        """The level on which a reader that is ``fixed`` or not finds the value complete."""
         step = self.home.get(node)
-        if step is None or step.fixed:
+        if step is None or (step.fixed and not fixed):  # leaves, and what is computed when sizes are bound
             return 0
         return step.level + (isinstance(step, Cluster) and step.places[node] is Place.COLUMN)
 
@@ -132,8 +132,8 @@ class Fusion:
         reads = [self.read(operand) for operand in node.inputs]
         for access in reads:
             self._settle(access.source)
-        level = 1 + max([self.level(access.source) for access in reads], default=0)
-        step = Single(level, node, reads, node not in self.varying)
+        fixed = node not in self.varying
+        step = Single(1 + max([self.level(x.source, fixed) for x in reads], default=0), node, reads, fixed)
         self.home[node] = step
         self._steps[step] = None
 
@@ -177,8 +177,8 @@ class Fusion:
         inside = {own.node for own in group}
         reads = [access for own in group for access in own.reads]
         sources = [x.source for x in reads if x.source.op != "constant" and x.source not in inside]
-        top = max([self.level(source) for source in sources], default=0)
         fixed = candidate.node not in self.varying
+        top = max([self.level(source, fixed) for source in sources], default=0)
         key = (top + 1, candidate.dims, fixed)
         for cluster in (self._highest(candidate.node, sources, top, fixed), self._siblings.get(key)):
             if cluster is None or cluster not in self._steps or (cluster.level > top and not _shares(cluster, sources)):
@@ -201,7 +201,7 @@ class Fusion:
         homes: dict[Step, None] = {}
         for source in sources:
             home = self.home.get(source)
-            if home is not None and home.level == top and self.level(source) == top and home.fixed == fixed:
+            if home is not None and home.level == top and self.level(source, fixed) == top and home.fixed == fixed:
                 homes[home] = None
         clusters = [home for home in homes if isinstance(home, Cluster)]
         if not clusters or len(clusters) != len(homes):

@@ -14,6 +14,7 @@ from engine.compiler.access import Access
 from engine.compiler.cluster import Single, partial_elements
 from engine.compiler.fuse import Fusion
 from engine.compiler.lower import Layout, Lowered, lower
+from engine.compiler.simplify import simplify
 from engine.core.dim import Dim, Shape, evaluate
 from engine.core.node import Node
 from engine.devices.array import Array, Storage, ffi
@@ -53,6 +54,7 @@ class Plan:
     def __init__(self, inputs: Sequence[Node], targets: Sequence[Node], device: CpuDevice) -> None:
         self.inputs = tuple(inputs)
         self.device = device
+        targets = simplify(targets)
         order, leaders = merge(targets)
         self.fusion = Fusion(order, leaders, targets)
         self.results = tuple([self.fusion.read(target) for target in targets])
