@@ -9,12 +9,16 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Literal, TypeAlias
 
+_LARGEST = 2**24
+
 
 def _require_positive(config: object, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{name} is {value!r}; it must be an integer of at least 1")
+        if value > _LARGEST:
+            raise ValueError(f"{name} is {value}; it must be at most {_LARGEST}")
 
 
 def _require_choice(config: object, name: str, choices: tuple[str, ...]) -> None:

@@ -1,5 +1,5 @@
-/* dot: out[…, m, n] = Σ_k a[…, m, k] · b[…, k, n], each output defined bit for bit whatever the blocking, packing,
- * layout or number of threads:
+/* dot: out[…, m, n] = Σ_k a[…, m, k] · b[…, k, n], each output defined bit for bit whatever the blocking,
+ * packing, layout or number of threads:
  *
  *   total = +0.0
  *   for each panel of 384 consecutive k (the last may be shorter), in order:
@@ -7,11 +7,11 @@
  *       total = total + chain
  *   out = total
  *
- * K = 0 gives +0.0, and a chain that ends in -0.0 gives +0.0, also where there is one panel only. bfloat16 is the same
- * in float32, rounded once at the end; integers wrap.
+ * K = 0 gives +0.0, and a chain that ends in -0.0 gives +0.0, also where there is one panel only. bfloat16
+ * is the same in float32, rounded once at the end; integers wrap.
  *
- * One chunk is one block of the output, or several whole small products; it packs what it needs, so chunks share
- * nothing. `dims` of the kernels is a gm_dot, `bufs` is {out, a, b}; out is contiguous. */
+ * One chunk is one block of the output, or several whole small products; it packs what it needs, so chunks
+ * share nothing. `dims` of the kernels is a gm_dot, `bufs` is {out, a, b}; out is contiguous. */
 #ifndef GM_GEMM_H
 #define GM_GEMM_H
 
@@ -19,8 +19,8 @@
 
 enum { GM_PANEL = 384, GM_MAX_BATCH = 6 };
 
-/* Strides count elements and may be anything, 0 and negative included. All fields are int64_t: an array of them in
- * this order is a gm_dot. */
+/* Strides count elements and may be anything, 0 and negative included. All fields are int64_t: an array of
+ * them in this order is a gm_dot. */
 typedef struct {
     int64_t m, n, k;
     int64_t a_row, a_col; /* of a along m and along k */
@@ -73,8 +73,8 @@ enum { GM_ROWS = 8, GM_VECTORS = 3 };
 #endif
 enum { GM_THIN = 4, GM_WIDEST = 8 };
 
-/* Packed b of a block stays in the second-level cache: columns of a block times 4 bytes. A copied row of a is longer
- * than a panel, so that rows do not lie pages apart. */
+/* Packed b of a block stays in the second-level cache: columns of a block times 4 bytes. A copied row of a
+ * is longer than a panel, so that rows do not lie pages apart. */
 enum { GM_SLAB_BYTES = 1024, GM_STRIP_ROW = GM_PANEL + 16 };
 
 /* Element i of a tile's column of a: three pointers and four strides reach all rows. */
@@ -113,7 +113,8 @@ static inline int64_t gm_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t gm_max(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t gm_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Vectors of the next tile, for a block of `rows` rows with `columns` columns left. Only the last can be partial. */
+/* Vectors of the next tile, for a block of `rows` rows with `columns` columns left. Only the last can be
+ * partial. */
 static inline int64_t gm_tile_vectors(int64_t rows, int64_t columns, int64_t lanes) {
     static const int8_t thin[GM_THIN + 1] = {0, GM_THIN_VECTORS};
     if (rows <= GM_THIN && columns >= thin[rows] * lanes) return thin[rows];
@@ -124,8 +125,9 @@ static inline int64_t gm_tile_vectors(int64_t rows, int64_t columns, int64_t lan
 
 enum { GM_PAGE = 4096, GM_CACHE = 1 << 20, GM_FEW_TILES = 12 };
 
-/* Whether tiles read b where it is. Its rows must be contiguous; packing pays where many rows use it again and it is
- * too big for the second-level cache, or its rows are pages apart, so that they share few cache sets. */
+/* Whether tiles read b where it is. Its rows must be contiguous; packing pays where many rows use it again
+ * and it is too big for the second-level cache, or its rows are pages apart, so that they share few cache
+ * sets. */
 static inline int gm_b_in_place(const gm_dot *d, int64_t rows, int64_t size) {
     if (d->b_col != 1 || rows <= 2 * GM_ROWS) return d->b_col == 1;
     return d->b_row * size % GM_PAGE != 0 && (d->m <= GM_FEW_TILES * GM_ROWS || d->n * d->k * size <= GM_CACHE);
@@ -149,7 +151,8 @@ static inline const gm_dot *gm_oriented(const gm_dot *d, gm_dot *turned) {
 }
 
 enum { GM_CHUNK_WORK = 1 << 20, GM_MANY_CHUNKS = 32, GM_CHUNK_COLUMNS = 256 };
-enum { GM_CHUNK_TILES = 3, GM_PACKING_TILES = 16 }; /* rows of a chunk at least, in tiles; more where each packs b */
+/* Least rows of a chunk, in tiles; more where each chunk packs b for itself. */
+enum { GM_CHUNK_TILES = 3, GM_PACKING_TILES = 16 };
 
 typedef struct {
     int64_t batches, row_chunks, column_chunks; /* products in all, and the cuts of each */

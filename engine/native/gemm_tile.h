@@ -3,9 +3,10 @@
  *   GM_LANES_OF  the macro of vec.h that picks a list with that many entries
  *   GM_TAG  the suffix of all names defined here, so that a file can hold several instances
  *
- * A tile is up to GM_ROWS rows by up to GM_VECTORS vectors of the output, held in registers while k runs through a
- * panel; thin products (at most GM_THIN rows) use wider tiles, so that b is streamed once in long pieces. A tile reads
- * a element by element, so any strides of a serve as they are; b must come in vectors. */
+ * A tile is up to GM_ROWS rows by up to GM_VECTORS vectors of the output, held in registers while k runs
+ * through a panel; thin products (at most GM_THIN rows) use wider tiles, so that b is streamed once in
+ * long pieces. A tile reads a element by element, so any strides of a serve as they are; b must come in
+ * vectors. */
 
 #define GM_NAME(x) GM_PASTE(x, GM_TAG)
 #define GM_OP(x) GM_PASTE(x, GM_S)
@@ -14,8 +15,8 @@
 
 /* ---- the tiles ---- */
 
-typedef void GM_NAME(gm_tile)(int64_t k, const GM_T *a, int64_t a_row, int64_t a_col, const GM_T *b, int64_t b_row,
-                              GM_T *c, int64_t c_row, int64_t columns, int first);
+typedef void GM_NAME(gm_tile)(int64_t k, const GM_T *a, int64_t a_row, int64_t a_col, const GM_T *b,
+                              int64_t b_row, GM_T *c, int64_t c_row, int64_t columns, int first);
 
 #define GM_ZERO(i, j) GM_V c##i##_##j = {0};
 #define GM_LOAD(i, j) GM_V b##j = GM_OP(hold)(GM_OP(ld)(b + j * GM_L));
@@ -65,8 +66,8 @@ static GM_NAME(gm_tile) *const GM_NAME(gm_tiles)[GM_WIDEST + 1][GM_ROWS + 1] = {
 
 /* ---- one block of the output ---- */
 
-/* Rows of a that lie a power of two apart share cache sets: 14 of them, read side by side, would evict each other.
- * Then they are copied to rows that do not. */
+/* Rows of a that lie a power of two apart share cache sets: 14 of them, read side by side, would evict
+ * each other. Then they are copied to rows that do not. */
 static const GM_T *GM_NAME(gm_spread)(GM_T *strip, const GM_T *a, int64_t a_row, int64_t rows, int64_t k) {
     for (int64_t i = 0; i < rows; i++)
         __builtin_memcpy(strip + i * GM_STRIP_ROW, a + i * a_row, (uint64_t)k * sizeof(GM_T));
@@ -74,8 +75,8 @@ static const GM_T *GM_NAME(gm_spread)(GM_T *strip, const GM_T *a, int64_t a_row,
 }
 
 /* Packs what tiles of a block cannot read in place: every tile, or only a partial last one. */
-static void GM_NAME(gm_pack_block)(GM_T *slab, const gm_dot *d, const GM_T *b, int64_t rows, int64_t columns, int64_t k,
-                                   int in_place) {
+static void GM_NAME(gm_pack_block)(GM_T *slab, const gm_dot *d, const GM_T *b, int64_t rows,
+                                   int64_t columns, int64_t k, int in_place) {
     enum { usual = GM_VECTORS * GM_L };
     int64_t j = 0;
     if (d->b_col == 1 && rows > GM_THIN && !in_place) {
@@ -92,11 +93,12 @@ static void GM_NAME(gm_pack_block)(GM_T *slab, const gm_dot *d, const GM_T *b, i
 }
 
 /* Adds one panel of k to a block of c, or starts it. */
-static void GM_NAME(gm_panel)(const gm_dot *d, GM_T *c, const GM_T *a, const GM_T *b, int64_t rows, int64_t columns,
-                              int64_t k, int first) {
+static void GM_NAME(gm_panel)(const gm_dot *d, GM_T *c, const GM_T *a, const GM_T *b, int64_t rows,
+                              int64_t columns, int64_t k, int first) {
     static _Thread_local _Alignas(64) GM_T slabs[GM_PANEL * GM_SLAB_BYTES / sizeof(GM_T)];
     GM_T strip[GM_ROWS * GM_STRIP_ROW];
-    int b_in_place = gm_b_in_place(d, rows, sizeof(GM_T)), spread = gm_a_collides(d, columns, sizeof(GM_T));
+    int b_in_place = gm_b_in_place(d, rows, sizeof(GM_T));
+    int spread = gm_a_collides(d, columns, sizeof(GM_T));
     GM_NAME(gm_pack_block)(slabs, d, b, rows, columns, k, b_in_place);
     for (int64_t i = 0, height; i < rows; i += height) {
         height = gm_ceil_div(rows - i, gm_ceil_div(rows - i, GM_ROWS));
@@ -114,7 +116,8 @@ static void GM_NAME(gm_panel)(const gm_dot *d, GM_T *c, const GM_T *a, const GM_
     }
 }
 
-static void GM_NAME(gm_block)(const gm_dot *d, GM_T *c, const GM_T *a, const GM_T *b, int64_t rows, int64_t columns) {
+static void GM_NAME(gm_block)(const gm_dot *d, GM_T *c, const GM_T *a, const GM_T *b, int64_t rows,
+                              int64_t columns) {
     enum { most = GM_SLAB_BYTES / sizeof(GM_T) / (GM_WIDEST * GM_L) * (GM_WIDEST * GM_L) };
     if (d->k == 0)
         for (int64_t i = 0; i < rows; i++)

@@ -1,13 +1,14 @@
 /* Reductions and scans with a fixed order of operations, so that their bits depend on the length alone.
  *
- * The tree of n elements: blocks of 4096; in a block, lane l combines elements l, l + 64, l + 128, … in that order;
- * then lane l takes in lane l + h for h = 32, 16, … 1, where both exist; blocks are combined as a binary counter
- * counts: two neighbours of equal size become one as soon as both are there, and at the end what is left is folded
- * from the last to the first. Lanes without elements are left out; only an empty sum is +0.0 and an empty product 1.
- * max and min yield NaN where there is one and order -0 before +0. bfloat16 works in float32 and rounds once.
+ * The tree of n elements: blocks of 4096; in a block, lane l combines elements l, l + 64, l + 128, … in
+ * that order; then lane l takes in lane l + h for h = 32, 16, … 1, where both exist; blocks are combined
+ * as a binary counter counts: two neighbours of equal size become one as soon as both are there, and at
+ * the end what is left is folded from the last to the first. Lanes without elements are left out; only an
+ * empty sum is +0.0 and an empty product 1. max and min yield NaN where there is one and order -0 before
+ * +0. bfloat16 works in float32 and rounds once.
  *
- * A scan runs as one chain inside blocks of 1024; each later block then combines the last result of the block before
- * it with its own chain.
+ * A scan runs as one chain inside blocks of 1024; each later block then combines the last result of the
+ * block before it with its own chain.
  *
  * Layouts in `dims` are those of strided.h, with a rank of at least 1. */
 #ifndef GM_REDUCE_H
@@ -46,8 +47,8 @@ typedef struct {
 VEC_FN gm_reduction gm_reduction_of(const int64_t *dims) {
     gm_reduction r = {.kept = gm_axes_of(dims)};
     r.reduced = gm_axes_of(r.kept.strides + r.kept.rank);
-    r.by_columns = r.kept.inner_stride == 1 && r.kept.shape[r.kept.rank - 1] > 1 && r.reduced.inner_stride != 1 &&
-                   r.reduced.size > 0;
+    r.by_columns = r.kept.inner_stride == 1 && r.kept.shape[r.kept.rank - 1] > 1 &&
+                   r.reduced.inner_stride != 1 && r.reduced.size > 0;
     int64_t outputs = GM_REDUCE_WORK / (r.reduced.size < 1 ? 1 : r.reduced.size);
     r.per_chunk = (outputs + GM_LANES - 1) / GM_LANES * GM_LANES;
     if (!r.by_columns || r.per_chunk == 0) r.per_chunk = outputs < 1 ? 1 : outputs;
@@ -64,7 +65,8 @@ VEC_FN int64_t gm_reduction_chunks(const int64_t *dims) {
 #define GM_EACH_8(F) GM_EACH_4(F) F(4) F(5) F(6) F(7)
 #define GM_EACH_16(F) GM_EACH_8(F) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15)
 #define GM_EACH_32(F)                                                                                          \
-    GM_EACH_16(F) F(16) F(17) F(18) F(19) F(20) F(21) F(22) F(23) F(24) F(25) F(26) F(27) F(28) F(29) F(30) F(31)
+    GM_EACH_16(F) F(16) F(17) F(18) F(19) F(20) F(21) F(22) F(23)                                              \
+    F(24) F(25) F(26) F(27) F(28) F(29) F(30) F(31)
 
 /* The 64 lanes as vectors, and the halvings between whole vectors and inside one. */
 #define GM_HALVE_2(F) F(0, 1)
@@ -169,7 +171,8 @@ GM_EXACT_REDUCE(any, b8, uint8_t, 0, a | b, a)
 GM_EXACT_REDUCE(all, b8, uint8_t, 1, a & b, !a)
 
 /* ---- argreduce: dims as for reduce; out int64 ----
- * The first position of the largest or smallest; of a NaN where there is one. Zeros of either sign are equal. */
+ * The first position of the largest or smallest; of a NaN where there is one. Zeros of either sign are
+ * equal. */
 #define GM_ARGREDUCE(KIND, S, T, W, READ, BETTER)                                                              \
     VEC_FN void gm_chunk_arg##KIND##_##S(void **bufs, const int64_t *dims, int64_t chunk) {                    \
         gm_reduction r = gm_reduction_of(dims);                                                                \

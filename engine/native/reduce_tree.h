@@ -1,5 +1,5 @@
 /* The fixed tree of reduce.h for one element type, along rows and along columns. Included by reduce.h with
- *   GM_T  element type in memory    GM_S  its suffix     GM_B  its bytes    GM_INFINITY, GM_ONE, …  values as stored
+ *   GM_T  element type in memory    GM_S  its suffix     GM_B  its bytes    GM_ONE, … values as stored
  *   GM_W  type worked in            GM_WS its suffix     GM_V  its vector   GM_L  lanes of that vector
  * The functions take the operation as a constant and are inlined into one kernel an operation. */
 
@@ -34,8 +34,8 @@ VEC_FN GM_V GM_NAME(gm_partial)(int operation, const GM_T *x, int64_t n) {
     return GM_NAME(ld)(lanes);
 }
 
-/* A block of 1 to 4096 neighbours. A partial last vector is read first: a call among the lanes would cost them their
- * registers. */
+/* A block of 1 to 4096 neighbours. A partial last vector is read first: a call among the lanes would cost
+ * them their registers. */
 VEC_FN GM_W GM_NAME(gm_tree_block)(int operation, const GM_T *x, int64_t n) {
     const GM_T *tail = x + n / GM_LANES * GM_LANES;
     int64_t rest = n % GM_LANES, partial = n % GM_L;
@@ -76,7 +76,9 @@ VEC_FN GM_W GM_NAME(gm_tree)(int operation, const GM_T *x, const gm_axes *axes) 
     for (int64_t block = 0; block * GM_TREE_BLOCK < n; block++) {
         int64_t start = block * GM_TREE_BLOCK, length = gm_end(n, GM_TREE_BLOCK, block) - start;
         const void *p = x + start;
-        if (!dense) p = GM_PASTE(gm_stage, GM_B)((const void *)x, axes->layout, 0, start, start, length, (void *)scratch);
+        if (!dense)
+            p = GM_PASTE(gm_stage, GM_B)((const void *)x, axes->layout, 0, start, start, length,
+                                         (void *)scratch);
         nodes[count++] = GM_NAME(gm_tree_block)(operation, p, length);
         for (int64_t bits = block; bits & 1; bits >>= 1, count--)
             nodes[count - 2] = GM_NAME(gm_combine1)(operation, nodes[count - 2], nodes[count - 1]);
@@ -91,7 +93,8 @@ VEC_FN void GM_NAME(gm_merge)(int operation, int vectors, GM_V *into, const GM_V
     GM_UNROLL for (int c = 0; c < vectors; c++) into[c] = GM_NAME(gm_combine)(operation, into[c], from[c]);
 }
 
-/* `vectors` vectors of neighbouring columns, each reduced over the rows of a layout: out[c] from x[offset + c]. */
+/* `vectors` vectors of neighbouring columns, each reduced over the rows of a layout: out[c] from x[offset
+ * + c]. */
 VEC_FN void GM_NAME(gm_strip)(int operation, int vectors, const GM_T *x, const gm_axes *axes, GM_T *out) {
     GM_V lanes[GM_LANES * vectors], nodes[GM_NODES * vectors];
     gm_place at = {{0}, 0};
@@ -123,12 +126,13 @@ VEC_FN void GM_NAME(gm_strip)(int operation, int vectors, const GM_T *x, const g
     for (int c = 0; c < vectors; c++) GM_NAME(st)(out + c * GM_L, nodes[c]);
 }
 
-/* `columns` neighbouring columns: strips as wide as fit; the last is moved back over columns done already, which
- * computes them again alike. */
+/* `columns` neighbouring columns: strips as wide as fit; the last is moved back over columns done already,
+ * which computes them again alike. */
 VEC_FN void GM_NAME(gm_columns)(int operation, const GM_T *x, int64_t columns, const gm_axes *axes, GM_T *out) {
     enum { wide = 4 };
     int64_t j = 0;
-    for (; j + wide * GM_L <= columns; j += wide * GM_L) GM_NAME(gm_strip)(operation, wide, x + j, axes, out + j);
+    for (; j + wide * GM_L <= columns; j += wide * GM_L)
+        GM_NAME(gm_strip)(operation, wide, x + j, axes, out + j);
     while (j < columns) {
         if (columns < GM_L) {
             GM_NAME(stn)(out + j, GM_WORK(set1)(GM_NAME(gm_tree)(operation, x + j, axes)), 1);

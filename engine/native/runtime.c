@@ -1,6 +1,6 @@
-/* One pool per process. Workers and the caller claim chunks from one counter; the caller takes whatever nobody has
- * claimed, so a run never waits for a thread that has not started: it waits only for chunks that are being executed.
- * Idle workers and a waiting caller spin for a bounded time and then sleep. */
+/* One pool per process. Workers and the caller claim chunks from one counter; the caller takes whatever
+ * nobody has claimed, so a run never waits for a thread that has not started: it waits only for chunks
+ * that are being executed. Idle workers and a waiting caller spin for a bounded time and then sleep. */
 #define _GNU_SOURCE
 #include "runtime.h"
 
@@ -99,8 +99,8 @@ static struct {
     word finished;       /* grows when a worker ends the last chunk: what the caller waits on */
     atomic_int sleepers; /* workers asleep on epoch */
     atomic_int waiting;  /* the caller is asleep on finished */
-    /* The current run. The fields are written while left <= 0, when no claim can succeed, and stay as they are until
-     * done == chunks; so whoever has claimed a chunk may read them. */
+    /* The current run. The fields are written while left <= 0, when no claim can succeed, and stay as they
+     * are until done == chunks; so whoever has claimed a chunk may read them. */
     _Alignas(128) _Atomic int64_t left; /* chunks not claimed yet */
     _Atomic int64_t done;
     gm_kernel f;
@@ -125,7 +125,8 @@ static void *worker(void *argument) {
     for (;;) {
         uint32_t epoch = atomic_load(&pool.epoch);
         int ended = 0;
-        while (index < atomic_load_explicit(&pool.threads, memory_order_relaxed) && (ended = run_one_chunk()) == 1) {
+        int wanted = index < atomic_load_explicit(&pool.threads, memory_order_relaxed);
+        while (wanted && (ended = run_one_chunk()) == 1) {
         }
         if (ended == 2) {
             atomic_fetch_add(&pool.finished, 1);
@@ -202,12 +203,6 @@ void gm_run(gm_kernel f, void **bufs, const int64_t *dims, int64_t chunks) {
         for (int64_t chunk = 0; chunk < chunks; chunk++) f(bufs, dims, chunk);
     }
     fp_set(before);
-}
-
-void gm_launch(gm_kernel f, const int64_t *dims, int64_t chunks, void *b0, void *b1, void *b2, void *b3, void *b4,
-               void *b5, void *b6, void *b7) {
-    void *bufs[8] = {b0, b1, b2, b3, b4, b5, b6, b7};
-    gm_run(f, bufs, dims, chunks);
 }
 
 void gm_pool_set(int threads) {

@@ -111,12 +111,12 @@ class Viewer:
         self._buffered = 0
         self._news = asyncio.Event()
         self._state: str | None = None
+        self._is_stale = False  # the cursor is of a history that is not the store's
         self.quiet_since = 0.0
 
     async def __aenter__(self) -> Viewer:
         seq, self._state = await self._hub.join(self)
-        if self.cursor > seq:
-            self.push_reset()
+        self._is_stale = self._is_stale or self.cursor > seq
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -135,7 +135,8 @@ class Viewer:
     def push_reset(self) -> None:
         """Called by the hub when the history it handed out is not the store's any more."""
         self._buffer.clear()
-        self.cursor = -1
+        self._buffered = 0
+        self._is_stale = True
         self._news.set()
 
     def wake(self) -> None:
@@ -157,12 +158,13 @@ class Viewer:
     async def _catch_up(self) -> AsyncGenerator[Step]:
         while not self._hub.closed:
             try:
-                if self.cursor < 0:
-                    raise GapError("the history was lost")
                 events = await self._hub.log.read(self.job, self.cursor, CATCH_UP_PAGE)
+                if self._is_stale:
+                    raise GapError("the history was lost")
             except GapError as gap:
                 if gap.before:
                     yield batch(gap.before)
+                self._is_stale = False
                 self.cursor, self._state = await self._hub.snapshot(self.job)
                 yield Reset(self.cursor)
                 continue
@@ -175,8 +177,8 @@ class Viewer:
                 return
 
     async def _live(self) -> AsyncGenerator[Step]:
-        while not self._hub.closed and self.cursor >= 0:
-            while self._buffer:
+        while self._may_go_on():
+            while self._buffer and self._may_go_on():
                 item = self._buffer.popleft()
                 self.quiet_since = self._hub.now()
                 if isinstance(item, Ping):
@@ -189,8 +191,11 @@ class Viewer:
                     for step in self._advance(item.after(self.cursor)):
                         yield step
             self._news.clear()
-            if not self._buffer and not self._hub.closed and self.cursor >= 0:
+            if not self._buffer and self._may_go_on():
                 await self._news.wait()
+
+    def _may_go_on(self) -> bool:
+        return not self._hub.closed and not self._is_stale
 
     def _advance(self, item: Batch) -> list[Step]:
         self.cursor = item.last

@@ -58,5 +58,9 @@ def serve(
     sockets: list[socket.socket] | None = None,
     on_ready: Callable[[], None] | None = None,
 ) -> None:
-    """Serves until SIGINT or SIGTERM. ``sockets`` are listening ones to take instead of host and port."""
+    """Serves until SIGINT or SIGTERM. ``sockets`` are listening ones to take instead of host and port.
+
+    Raises BindError and KeyFileError for settings that must not be served. SystemExit when it can't start:
+    Redis is away, or its data are of a newer release; the log says which.
+    """
     make_server(settings, on_ready).run(sockets=sockets)

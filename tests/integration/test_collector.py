@@ -11,6 +11,7 @@ from api_rig import Api, train_with
 
 from service.api.backend import make_backend
 from service.api.collector import collect
+from service.api.server import serve
 from service.blobs import BlobMissingError, FolderStore
 from service.ids import new_id
 from service.jobs import calls
@@ -86,4 +87,6 @@ def test_a_store_of_a_newer_release_is_refused(api: Api) -> None:
     api.redis.set(SCHEMA_KEY, VERSION + 1)
     with pytest.raises(SchemaError, match="newer release"):
         check_schema(api.redis)
+    with pytest.raises(SystemExit):
+        serve(api.settings)
     api.redis.delete(SCHEMA_KEY)

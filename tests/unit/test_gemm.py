@@ -35,8 +35,7 @@ PROTOTYPES = """
     void define_f32(int64_t, int64_t, int64_t, const float *, const float *, float *);
     void define_f64(int64_t, int64_t, int64_t, const double *, const double *, double *);
     void gm_pool_set(int threads);
-    void gm_launch(void (*f)(void **, const int64_t *, int64_t), const int64_t *dims, int64_t chunks,
-        void *, void *, void *, void *, void *, void *, void *, void *);
+    void gm_run(void (*f)(void **, const int64_t *, int64_t), void **bufs, const int64_t *dims, int64_t);
 """
 KERNELS = """
 void dot_{s}(void **bufs, const int64_t *dims, int64_t chunk) {{ gm_chunk_{s}(bufs, dims, chunk); }}
@@ -82,9 +81,9 @@ def dot(
     shape = (*a.shape[:-1], b.shape[-1])
     out = np.full(shape, 77, a.dtype)
     dims = ffi.new("int64_t[]", describe(a, b))
-    pointers = [ffi.cast("void *", x.ctypes.data) for x in (out, a, b)] + [ffi.NULL] * 5
+    bufs = ffi.new("void *[]", [ffi.cast("void *", x.ctypes.data) for x in (out, a, b)])
     lib.gm_pool_set(threads)
-    lib.gm_launch(getattr(lib, f"dot_{suffix}"), dims, getattr(lib, f"chunks_{suffix}")(dims), *pointers)
+    lib.gm_run(getattr(lib, f"dot_{suffix}"), bufs, dims, getattr(lib, f"chunks_{suffix}")(dims))
     return out
 
 
@@ -216,8 +215,8 @@ def test_memory_outside_the_operands_is_neither_read_nor_written() -> None:
         ffi, lib = load("gcc")
         dims = ffi.new("int64_t[]", describe(a, b))
         out = guarded[32:-32].reshape(m, n)
-        pointers = [ffi.cast("void *", x.ctypes.data) for x in (out, a, b)] + [ffi.NULL] * 5
-        lib.gm_launch(lib.dot_f32, dims, lib.chunks_f32(dims), *pointers)
+        bufs = ffi.new("void *[]", [ffi.cast("void *", x.ctypes.data) for x in (out, a, b)])
+        lib.gm_run(lib.dot_f32, bufs, dims, lib.chunks_f32(dims))
         same_bits(out, definition(a, b))
         assert (guarded[:32] == 5).all() and (guarded[-32:] == 5).all()
 

@@ -72,6 +72,7 @@ def test_small_models_count_and_run(config: BigramConfig | MLPConfig) -> None:
         ({"name": "gpt", "width": 3}, "width is not a field of model gpt"),
         ({"name": "gpt", "embed_dim": 0}, "embed_dim is 0; it must be an integer of at least 1"),
         ({"name": "gpt", "embed_dim": True}, "embed_dim is True"),
+        ({"name": "bigram", "seq_len": 10**12}, "seq_len is 1000000000000; it must be at most 16777216"),
         ({"name": "gpt", "num_heads": 3}, "embed_dim is 128; it must be a multiple of num_heads"),
         ({"name": "gpt", "dropout": 1}, "dropout is 1"),
         ({"name": "gpt", "norm": "batch"}, "norm is 'batch'; it must be one of"),

@@ -34,8 +34,7 @@ KERNELS += [f"gm_scan_{k}_{s}" for k in ("sum", "prod", "max") for s in (*FLOATS
 KERNELS += ["gm_scan_max_i32", "gm_scan_max_u32"]
 PROTOTYPES = """
     void gm_pool_set(int threads);
-    void gm_launch(void (*f)(void **, const int64_t *, int64_t), const int64_t *dims, int64_t chunks,
-        void *, void *, void *, void *, void *, void *, void *, void *);
+    void gm_run(void (*f)(void **, const int64_t *, int64_t), void **bufs, const int64_t *dims, int64_t);
     int64_t gm_reduce_chunks(const int64_t *);
     int64_t gm_scan_chunks(const int64_t *);
 """ + "".join(f"void {name}(void **, const int64_t *, int64_t);" for name in KERNELS)
@@ -134,9 +133,10 @@ def launch(
     ffi, lib = load(build)
     c_dims = ffi.new("int64_t[]", dims)
     chunks = (lib.gm_scan_chunks if "scan" in name else lib.gm_reduce_chunks)(c_dims)
-    pointers = [ffi.cast("void *", array.ctypes.data + array.itemsize * offset) for array, offset in (out, x)]
+    addresses = [array.ctypes.data + array.itemsize * offset for array, offset in (out, x)]
+    bufs = ffi.new("void *[]", [ffi.cast("void *", address) for address in addresses])
     lib.gm_pool_set(threads)
-    lib.gm_launch(getattr(lib, name), c_dims, chunks, *pointers, *[ffi.NULL] * 6)
+    lib.gm_run(getattr(lib, name), bufs, c_dims, chunks)
 
 
 def suffix_of(x: Floats) -> str:
