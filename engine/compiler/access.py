@@ -73,6 +73,32 @@ def moved(node: Node, x: Access) -> Access:
     return whole(node) if found is None else found
 
 
+def recut(sizes: Shape, dims: Shape, whole_sizes: Shape, low: tuple[Dim, ...]) -> tuple[Shape, Shape] | None:
+    """``whole_sizes`` and ``low`` of a padding of ``sizes``, cut as ``dims`` cut those; None where that is no border.
+
+    (128,) cut (4, 32) and padded by 256 to (384,) becomes (12, 32) padded by (8, 0).
+    """
+    shape: list[Dim] = []
+    lows: list[Dim] = []
+    parts = split(solid(sizes), dims)
+    if parts is None:
+        return None
+    cut = iter(parts)
+    for size, total, first in zip(sizes, whole_sizes, low, strict=True):
+        if size == 1 and total == 1:
+            continue
+        if size == 1:
+            return None
+        part = next(cut)
+        inner = product([dims[k] for k in part[1:]])
+        outer, start = quotient(total, inner), quotient(first, inner) if first != 0 else 0
+        if outer is None or start is None:
+            return None
+        shape += [outer, *[dims[k] for k in part[1:]]]
+        lows += [start, *[0] * (len(part) - 1)]
+    return tuple(shape), tuple(lows)
+
+
 def padded(x: Access, shape: Shape, low: tuple[Dim, ...]) -> Access:
     """``x`` with a border: ``low`` elements before the first of each axis, the rest of ``shape`` after the last."""
     offset = x.offset

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.compiler.access import Access, is_movement, moved, padded, whole
+from engine.compiler.access import Access, is_movement, moved, padded, recut, whole
 from engine.compiler.cluster import (
     Cluster,
     Dims,
@@ -125,8 +125,20 @@ class Fusion:
             dims = common_refinement(solid(reads[0].shape), solid(node.shape))
             return None if dims is None else Candidate(node, dims, reads)
         if node.op == "pad" and reads[1].source.op == "constant":
-            return Candidate(node, solid(node.shape), [padded(reads[0], node.shape, node.attrs[0])])
+            return self._padding(node, reads[0])
         return None
+
+    def _padding(self, node: Node, x: Access) -> Candidate:
+        """A border around ``x``; around what a waiting copy of it reads, so that nothing is copied first."""
+        copy = self._waiting.get(x.source)
+        if copy is not None and is_movement(copy.node) and x == whole(x.source):
+            cut = recut(x.shape, copy.dims, node.shape, node.attrs[0])
+            inner = copy.reads[0].over(copy.dims)
+            if cut is not None and inner is not None and not copy.reads[0].windows:
+                del self._waiting[x.source]
+                x = Access(copy.reads[0].source, copy.dims, copy.reads[0].offset, inner)
+                return Candidate(node, cut[0], [padded(x, *cut)])
+        return Candidate(node, solid(node.shape), [padded(x, node.shape, node.attrs[0])])
 
     def _single(self, node: Node) -> None:
         reads = [self.read(operand) for operand in node.inputs]
@@ -328,6 +340,8 @@ def _placed(node: Node, reads: list[Access]) -> tuple[Dims, list[Access], Divisi
         return solid(node.inputs[0].shape), reads, reduction_of(node)
     if is_movement(node):
         return common_refinement(solid(reads[0].shape), solid(node.shape)) or (), reads, None
+    if node.op == "pad":
+        return solid(reads[0].shape), reads, None
     return solid(node.shape), reads, None
 
 

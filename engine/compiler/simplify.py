@@ -52,8 +52,8 @@ def rewritten(node: Node, shared: set[Node]) -> Node:
     """``node`` after all rules that apply to it; its inputs are simple already."""
     while True:
         following = _step(node)
-        if following is None and node.op == "reshape":
-            following = _sunk(node, shared)
+        if following is None and node.op in _SINKING:
+            following = _SINKING[node.op](node, shared)
         if following is None:
             return node
         node = following
@@ -372,6 +372,20 @@ def _sunk(node: Node, shared: set[Node]) -> Node | None:
     return make(f.op, tuple([carried(operand) for operand in f.inputs]), *f.attrs)
 
 
+def _pad_sunk(node: Node, shared: set[Node]) -> Node | None:
+    """pad(x * c, +0) = pad(x, +0) * c for a positive c, so that borders are around what is in memory."""
+    f, fill = node.inputs
+    if f.op != "mul" or f in shared or not _is(fill, 0) or f.dtype not in FLOATS:
+        return None
+    for x, c in (f.inputs, f.inputs[::-1]):
+        value = _value(c)
+        if value is not None and splat(x) is None and isfinite(value) and value > 0:
+            scalar = c.inputs[0] if c.op == "broadcast" else c
+            return b.mul(b.pad(x, fill, *node.attrs), _spread(scalar, node.shape))
+    return None
+
+
+_SINKING: dict[str, Callable[[Node, set[Node]], Node | None]] = {"reshape": _sunk, "pad": _pad_sunk}
 _RULES: dict[str, tuple[Rule, ...]] = {
     "add": (_add_nothing, _add_negated),
     "sub": (_sub_nothing, _sub_negated),
