@@ -1,213 +1,170 @@
-"""Plans: a graph turned into few kernels, bound to sizes when they are known, and run."""
+"""Plans: a graph turned into few kernels, bound to sizes when they are known, and run by one call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from math import prod
-from struct import pack
-from typing import Any
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
-from engine.autodiff.merge import merge
-from engine.compiler.access import Access
-from engine.compiler.cluster import Single, partial_elements
-from engine.compiler.fuse import Fusion
-from engine.compiler.lower import Layout, Lowered, lower
-from engine.compiler.simplify import simplify
-from engine.core.dim import Dim, Shape, evaluate
+from engine.compiler.binding import Binding, packed
+from engine.compiler.blueprint import Blueprint, State, draw
+from engine.compiler.session import Session
+from engine.compiler.sized import Sizes
+from engine.core.dim import Dim, Poly, evaluate
 from engine.core.node import Node
-from engine.devices.array import Array, Storage, ffi
+from engine.devices.array import Array
 from engine.devices.cpu.device import CpuDevice
-from engine.emit.kernel import HEAD_WORDS, STRIP, print_kernel
+from engine.errors import DTypeError, ShapeError
 
-CHUNK_COST = 32768  # additions a chunk
-CHUNK_LEAST = 1024  # elements
-
-Sizes = Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class FusedStep:
-    """A printed kernel and its buffers."""
-
-    lowered: Lowered
-    name: str
-    fixed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SingleStep:
-    """A node on the kernel of the per-node executor."""
-
-    node: Node
-    reads: tuple[Access, ...]
-    fixed: bool
+Feeds: TypeAlias = Mapping[Node | str, Array]
 
 
 class Plan:
     """``targets`` as a function of ``inputs``, in few kernels with the bits of one node a kernel.
 
-    A plan serves every size of its symbols; ``bind`` makes what belongs to one choice of sizes.
+    A plan serves every size of its symbols and may be run from any number of threads. ``states`` pairs inputs with
+    the nodes that replace them after each run: ``session`` keeps them between runs. ``names`` are further names of
+    inputs, beside those of parameters. Raises ValueError where the new value of a state has another shape or dtype.
     """
 
-    def __init__(self, inputs: Sequence[Node], targets: Sequence[Node], device: CpuDevice) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[Node],
+        targets: Sequence[Node],
+        device: CpuDevice,
+        *,
+        states: Sequence[State] = (),
+        names: Mapping[str, Node] | None = None,
+    ) -> None:
         self.inputs = tuple(inputs)
+        self.targets = tuple(targets)
+        self.states = tuple(states)
         self.device = device
-        targets = simplify(targets)
-        order, leaders = merge(targets)
-        self.fusion = Fusion(order, leaders, targets)
-        self.results = tuple([self.fusion.read(target) for target in targets])
-        stored = self._stored()
-        self.steps: list[FusedStep | SingleStep] = []
-        names: dict[Any, str] = {}
-        texts: list[str] = []
-        for step in self.fusion.steps:
-            if isinstance(step, Single):
-                self.steps.append(SingleStep(step.node, tuple(step.accesses), step.fixed))
-                continue
-            lowered = lower(step, self.fusion, stored)
-            name = names.get(lowered.kernel)
-            if name is None:
-                name = names[lowered.kernel] = f"kernel_{len(names)}"
-                texts.append(print_kernel(lowered.kernel, name))
-            self.steps.append(FusedStep(lowered, name, step.fixed))
-        self.text = '#include "fused.h"\n\n' + "\n".join(texts)
-        self.kernels = len(names)
+        self._check_states()
+        self.blueprint: Blueprint = draw(self.targets, self.states)
+        self._numbers: dict[Node | str, int] = {node: k for k, node in enumerate(self.inputs)}
+        for k, node in enumerate(self.inputs):
+            if node.op == "parameter":
+                self._numbers.setdefault(node.attrs[0], k)
+        for name, node in (names or {}).items():
+            self._numbers[name] = self._numbers[node]
+        self.symbols = sorted({name for node in self.inputs for dim in node.shape for name in _symbols(dim)})
+        self._solving = [self._equation(name) for name in self.symbols]
+        self._bindings: dict[tuple[int, ...], Binding] = {}
+        self._lock = threading.Lock()
 
-    def _stored(self) -> set[Node]:
-        """Members of clusters that someone outside their kernel reads."""
-        home = self.fusion.home
-        stored = {access.source for access in self.results}
-        for step in self.fusion.steps:
-            stored.update(access.source for access in step.accesses if home.get(access.source) is not step)
-        return stored
+    def source(self) -> str:
+        """The C of all kernels: one translation unit."""
+        return self.blueprint.text
 
     def bind(self, sizes: Sizes) -> Binding:
-        """Buffers and calls for these sizes of the symbols."""
-        return Binding(self, sizes)
+        """What belongs to these sizes of the symbols, made when they are first asked for."""
+        missing = [name for name in self.symbols if name not in sizes]
+        if missing:
+            raise KeyError(f"sizes lack {', '.join(missing)}; this plan has the symbols {', '.join(self.symbols)}")
+        return self._bound(tuple([sizes[name] for name in self.symbols]))
 
-
-class Binding:
-    """One plan at one choice of sizes. ``arrays`` of ``plan.inputs`` are written before ``run``."""
-
-    def __init__(self, plan: Plan, sizes: Sizes) -> None:
-        self._plan = plan
-        self._sizes = sizes
-        self.arrays: dict[Node, Array] = {node: self._zeros(node) for node in plan.inputs}
-        self._kept: list[Any] = []
-        self._calls: list[Callable[[], None]] = []
-        for step in plan.steps:
-            calls = self._fused(step) if isinstance(step, FusedStep) else self._single(step)
-            if step.fixed:
-                for call in calls:
-                    call()
-            else:
-                self._calls += calls
-        self.outputs = [self._view(access) for access in plan.results]
-
-    def run(self) -> None:
-        """Computes the outputs from what the inputs hold."""
-        for call in self._calls:
-            call()
-
-    def _zeros(self, node: Node) -> Array:
-        """A buffer; 0 is an index that binding may read safely."""
-        shape = self._shape(node.shape)
-        return Array.from_bytes(bytes(prod(shape) * node.dtype.size), shape, node.dtype)
-
-    def _size(self, dim: Dim) -> int:
-        return evaluate(dim, self._sizes)
-
-    def _shape(self, shape: Shape) -> tuple[int, ...]:
-        return tuple([self._size(dim) for dim in shape])
-
-    def _array(self, node: Node) -> Array:
-        found = self.arrays.get(node)
+    def _bound(self, key: tuple[int, ...]) -> Binding:
+        found = self._bindings.get(key)
         if found is None:
-            if node.op == "constant":
-                found = Array.from_bytes(node.attrs[0], (), node.dtype)
-            elif node.value is not None:
-                found = node.value
-            else:
-                raise KeyError(f"{node} has no buffer")
-            self.arrays[node] = found
+            sizes = dict(zip(self.symbols, key, strict=True))
+            with self._lock:
+                found = self._bindings.get(key)
+                if found is None:
+                    found = self._bindings[key] = Binding(self.blueprint, self.inputs, self.device, sizes)
         return found
 
-    def _view(self, access: Access) -> Array:
-        x = self._array(access.source)
-        shape, strides = self._shape(access.shape), self._shape(access.strides)
-        return Array(x.storage, x.offset + self._size(access.offset), shape, strides, x.dtype)
+    def run(self, feeds: Feeds) -> list[Array]:
+        """The targets, then the new values of the states, for one array an input.
 
-    def _single(self, step: SingleStep) -> list[Callable[[], None]]:
-        node, device = step.node, self._plan.device
-        operands = [self._view(access) for access in step.reads]
-        shape = self._shape(node.shape)
-        attrs = tuple([self._shape(attr) if _is_shape(attr) else attr for attr in node.attrs])
-        result, call = device.bind(node.op, attrs, operands, shape, node.dtype)
-        calls = [call]
-        if not result.is_contiguous:
-            self._kept.append(result)
-            result, copy = device.bind("concat", (0,), [result], shape, node.dtype)
-            calls.append(copy)
-        self.arrays[node] = result
-        return calls
+        Raises KeyError for a missing or unknown input, ShapeError, DTypeError, and BoundsError for a checked index
+        out of range.
+        """
+        arrays = self.arrays(feeds)
+        return self.binding(arrays).run(arrays)
 
-    def _fused(self, step: FusedStep) -> list[Callable[[], None]]:
-        lowered = step.lowered
-        outer = self._shape(lowered.outer)
-        rows, n = prod(outer), self._size(lowered.inner)
-        for node in lowered.outputs:
-            self.arrays[node] = self._zeros(node)
-        for node in lowered.partials:
-            self.arrays[node] = Array.empty((partial_elements(rows, n),), node.dtype)
-        down, across, chunks = _chunks(lowered, rows, n)
-        words = [rows, n, down, across, *outer]
-        addresses = []
-        for buffer, layout in zip(lowered.kernel.buffers, lowered.layouts, strict=True):
-            words += [*self._shape(layout.outer), self._size(layout.inner), _padded(n) if buffer.scratch else 0]
-            for window in layout.windows:
-                words += self._shape(window)
-            addresses.append(self._address(layout, buffer.dtype.size, chunks * _padded(n)))
-        if not chunks:
-            return []
-        dims = ffi.new("int64_t[]", words)
-        self._kept.append(dims)
-        native = self._plan.device.native
-        kernel = native.symbol(self._plan.text, step.name)
-        packed = pack(f"={3 + len(addresses)}q", kernel, int(ffi.cast("intptr_t", dims)), chunks, *addresses)
-        return [partial(native.start, packed)]
+    def session(self, values: Feeds) -> Session:
+        """Runs in which the states, which begin with ``values``, go on from each run to the next."""
+        return Session(self, values)
 
-    def _address(self, layout: Layout, size: int, scratch: int) -> int:
-        if layout.source is None:
-            storage = Storage(scratch * size)
-            self._kept.append(storage)
-            return storage.address
-        x = self._array(layout.source)
-        return x.address + self._size(layout.offset) * size
+    # ---- feeds
+
+    def number(self, key: Node | str) -> int:
+        """The position of an input. Raises KeyError."""
+        try:
+            return self._numbers[key]
+        except KeyError:
+            known = ", ".join(str(name) for name in self._numbers if isinstance(name, str))
+            raise KeyError(f"the plan has no input {key!r}; named ones: {known or 'none'}") from None
+
+    def arrays(self, feeds: Feeds) -> list[Array]:
+        """One contiguous array for each input."""
+        found: list[Array | None] = [None] * len(self.inputs)
+        for key, x in feeds.items():
+            number = self.number(key)
+            found[number] = self.fitting(number, x)
+        arrays = [x for x in found if x is not None]
+        if len(arrays) != len(found) or len(feeds) != len(found):
+            self._complain(feeds)
+        return arrays
+
+    def _complain(self, feeds: Feeds) -> None:
+        given = {self.number(key) for key in feeds}
+        missing = [self.label(k) for k in range(len(self.inputs)) if k not in given]
+        if missing:
+            raise KeyError(f"feeds lack {', '.join(missing)}")
+        raise KeyError("an input is fed twice, by its node and by its name")
+
+    def label(self, number: int) -> str:
+        """What messages call an input."""
+        names = [name for name, k in self._numbers.items() if k == number and isinstance(name, str)]
+        return names[0] if names else f"input {number} {self.inputs[number]}"
+
+    def fitting(self, number: int, x: Array) -> Array:
+        """``x`` as it is fed: row by row. Raises ShapeError or DTypeError where it is not what the input is."""
+        node = self.inputs[number]
+        if x.dtype is not node.dtype:
+            raise DTypeError(f"{self.label(number)} takes {node.dtype}, got {x.dtype}")
+        if len(x.shape) != len(node.shape):
+            raise ShapeError(f"{self.label(number)} has shape {node.shape}, got {x.shape}")
+        return x if x.is_contiguous else packed(x, self.device)
+
+    def binding(self, arrays: Sequence[Array]) -> Binding:
+        """The binding for arrays of these shapes. Raises ShapeError where they do not fit each other."""
+        key = tuple([_solved(arrays[k].shape[axis], *rest) for k, axis, *rest in self._solving])
+        binding = self._bound(key)
+        for k, (x, shape) in enumerate(zip(arrays, binding.input_shapes, strict=True)):
+            if x.shape != shape:
+                raise ShapeError(f"{self.label(k)} has shape {self.inputs[k].shape}, got {x.shape}{_at(binding)}")
+        return binding
+
+    def _equation(self, name: str) -> tuple[int, int, int, int]:
+        """Input, axis, factor and addend of the first dimension that holds only this symbol, once."""
+        for k, node in enumerate(self.inputs):
+            for axis, dim in enumerate(node.shape):
+                if isinstance(dim, Poly) and _symbols(dim) == [name]:
+                    addend = evaluate(dim, {name: 0})
+                    factor = evaluate(dim, {name: 1}) - addend
+                    if evaluate(dim, {name: 2}) == 2 * factor + addend:
+                        return k, axis, factor, addend
+        raise ShapeError(f"no input has a dimension from which the size of {name} follows")
+
+    def _check_states(self) -> None:
+        for old, new in self.states:
+            if old not in self.inputs:
+                raise ValueError(f"state {old} is no input of the plan")
+            if (old.shape, old.dtype) != (new.shape, new.dtype):
+                raise ValueError(f"state {old} would be replaced by {new}; shape and dtype must be the same")
 
 
-def _chunks(lowered: Lowered, rows: int, n: int) -> tuple[int, int, int]:
-    """Rows and columns a chunk, and how many chunks; they follow from sizes alone."""
-    if lowered.kernel.kind in ("columns", "finish"):
-        return rows, STRIP, -(-n // STRIP)
-    elements = max(CHUNK_LEAST, CHUNK_COST // max(lowered.cost, 1))
-    if lowered.kernel.kind == "lanes":
-        lanes = min(rows, 64)
-        down = max(1, min(lanes, elements * lanes // max(rows * n, 1)))
-        return down, max(n, 1), -(-lanes // down)
-    if lowered.kernel.kind == "rows" or n <= elements:
-        down = max(1, elements // max(n, 1))
-        across = max(n, 1)
-    else:
-        down, across = 1, elements // STRIP * STRIP
-    strips = 1 if lowered.kernel.kind == "rows" else max(1, -(-n // across))
-    return down, across, -(-rows // down) * strips
+def _symbols(dim: Dim) -> list[str]:
+    return sorted({name for monomial, _ in dim.terms for name in monomial}) if isinstance(dim, Poly) else []
 
 
-def _padded(n: int) -> int:
-    return -(-n // STRIP) * STRIP
+def _solved(size: int, factor: int, addend: int) -> int:
+    return (size - addend) // factor
 
 
-def _is_shape(attr: Any) -> bool:
-    return isinstance(attr, tuple) and all(not isinstance(item, tuple) for item in attr)
+def _at(binding: Binding) -> str:
+    sizes = ", ".join(f"{name} = {size}" for name, size in binding.sizes.items())
+    return f" where {sizes}" if sizes else ""
