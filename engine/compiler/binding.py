@@ -10,9 +10,8 @@ from typing import Any, cast
 
 from engine.compiler.access import Access
 from engine.compiler.blueprint import Blueprint, FusedStep, SingleStep, Step
-from engine.compiler.extent import contiguous
 from engine.compiler.memory import ALIGNMENT, Block, Takeover, place
-from engine.compiler.sized import CHUNK_COST, Sizes, at_sizes
+from engine.compiler.sized import Sizes, at_sizes
 from engine.compiler.table import ARENA, FIRST_BASE, NULL_BASE, Item, Probe, Table, waves_of
 from engine.core.dim import Dim, Shape, evaluate
 from engine.core.node import Node
@@ -20,7 +19,7 @@ from engine.core.opdef import OPS
 from engine.devices.array import Array, Storage, contiguous_strides, ffi
 from engine.devices.cpu.device import CpuDevice
 from engine.devices.cpu.layout import Operand, Task
-from engine.devices.cpu.step import RESULT, Call, Ref
+from engine.devices.cpu.step import Call, Ref
 
 FLOPS_AN_ADDITION = 16  # of a dot, in the time of an addition in memory-bound kernels
 
@@ -186,7 +185,7 @@ class Binding:
             elif node.value is None:
                 raise KeyError(f"{node} is neither an input of the plan nor has a value")
             else:
-                found = packed(node.value, self.device)
+                found = self.device.contiguous(node.value)
             self._lasting[node] = found
         return found
 
@@ -325,16 +324,6 @@ class _Memory:
         return self._view
 
 
-def packed(x: Array, device: CpuDevice) -> Array:
-    """``x`` laid out row by row."""
-    if x.is_contiguous:
-        return x
-    flat = device.run("reshape", ((x.size,),), (x,), (x.size,), x.dtype)
-    return Array(flat.storage, flat.offset, x.shape, contiguous_strides(x.shape), x.dtype)
-
-
 def _is_shape(attr: Any) -> bool:
     return isinstance(attr, tuple) and all(not isinstance(item, tuple) for item in attr)
 
-
-__all__ = ["CHUNK_COST", "RESULT", "Binding", "Shown", "contiguous", "packed"]

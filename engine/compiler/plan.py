@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from engine.compiler.binding import Binding, packed
+from engine.compiler.binding import Binding
 from engine.compiler.blueprint import Blueprint, State, draw
 from engine.compiler.session import Session
 from engine.compiler.sized import Sizes
@@ -127,7 +127,7 @@ class Plan:
             raise DTypeError(f"{self.label(number)} takes {node.dtype}, got {x.dtype}")
         if len(x.shape) != len(node.shape):
             raise ShapeError(f"{self.label(number)} has shape {node.shape}, got {x.shape}")
-        return x if x.is_contiguous else packed(x, self.device)
+        return self.device.contiguous(x)
 
     def binding(self, arrays: Sequence[Array]) -> Binding:
         """The binding for arrays of these shapes. Raises ShapeError where they do not fit each other."""

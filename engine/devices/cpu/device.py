@@ -95,6 +95,12 @@ class CpuDevice:
         """A lasting result array, and the call that computes it anew from what ``inputs`` then hold."""
         return self._step(op, attrs, inputs, shape, dtype).bind(inputs)
 
+    def contiguous(self, x: Array) -> Array:
+        """``x`` laid out row by row: itself where it is already."""
+        if x.is_contiguous:
+            return x
+        return movement.prepare_contiguous(self.native, Operand(x.shape, x.strides, x.dtype))([x])
+
     def launches(self, task: Task) -> Launches:
         """The step of a task whose result is a buffer of its own, filled by launches alone."""
         moved = movement.prepare_view(task) if task.operands else None
