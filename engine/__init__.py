@@ -39,10 +39,12 @@ if TYPE_CHECKING:
     from engine.tensor import zeros as zeros
     from engine.tensor import zeros_like as zeros_like
     from engine.tensor.check import grad_check as grad_check
+    from engine.tracing import compile as compile
 
 _MODULES = {
     "engine.tensor.check": ("grad_check",),
     "engine.core.dtype": ("bfloat16", "bool_", "float32", "float64", "int32", "int64", "uint32"),
+    "engine.tracing": ("compile",),
     "engine.random": ("Generator", "manual_seed", "rand", "randn"),
     "engine.tensor": (
         *("Tensor", "arange", "cat", "enable_grad", "eye", "full", "linspace", "no_grad", "one_hot", "ones"),

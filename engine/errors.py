@@ -5,6 +5,7 @@ EngineError
 ├── DTypeError   (TypeError)     dtypes that a rule refuses
 ├── BoundsError  (IndexError)    an index outside its axis where the mode is "checked"
 ├── GradientError (RuntimeError) a gradient that cannot be taken
+├── TracingError (RuntimeError)  a value asked for while a function is traced
 └── DeviceError  (RuntimeError)  no compiler, a failed build, a device that is not there
 """
 
@@ -33,3 +34,7 @@ class GradientError(EngineError, RuntimeError):
 
 class DeviceError(EngineError, RuntimeError):
     """A device or its compiler cannot do what was asked."""
+
+
+class TracingError(EngineError, RuntimeError):
+    """A function asks for a value while it is traced."""

@@ -143,7 +143,7 @@ class Training:
         self._optimizer.step()
         self._optimizer.zero_grad()
         self.step += 1
-        return {"loss": loss.item(), "lr": self._optimizer.lr, "grad_norm": norm}
+        return {"loss": loss.item(), "lr": self._optimizer.lr, "grad_norm": norm.item()}
 
     def _batch_loss(self, batch: Batch) -> Tensor:
         logits = self.model(batch.tokens)

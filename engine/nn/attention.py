@@ -11,6 +11,7 @@ from engine.nn.layers import Dropout, Linear
 from engine.nn.module import Module
 from engine.random import Generator
 from engine.tensor import Tensor, arange, cat, where
+from engine.tensor.cell import untraced
 from engine.tensor.functional import causal_mask, masked_softmax
 from engine.tensor.movement import take
 
@@ -18,16 +19,20 @@ from engine.tensor.movement import take
 @lru_cache(maxsize=64)
 def causal_bias(count: int) -> Tensor:
     """float32 (count, count) to add to scores: -inf where the key comes after the query, else 0."""
-    return causal_mask(Tensor.zeros(count, count)).detach()
+    with untraced():
+        return causal_mask(Tensor.zeros(count, count)).detach()
 
 
 @lru_cache(maxsize=64)
 def rotation(start: int, count: int, size: int, dtype: DType) -> tuple[Tensor, Tensor]:
     """cos and sin (count, size / 2) of the angles of positions from ``start`` (Su and others 2021)."""
-    position = arange(start, start + count).astype(float32).unsqueeze(1)
-    rate = (arange(size // 2).astype(float32) * (-2.0 / size) * 9.210340371976184).exp()  # 10000^(-2i/size)
-    angle = position * rate
-    return angle.cos().astype(dtype), angle.sin().astype(dtype)
+    with untraced():
+        position = arange(start, start + count).astype(float32).unsqueeze(1)
+        rate = (
+            arange(size // 2).astype(float32) * (-2.0 / size) * 9.210340371976184
+        ).exp()  # 10000^(-2i/size)
+        angle = position * rate
+        return angle.cos().astype(dtype), angle.sin().astype(dtype)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

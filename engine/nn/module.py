@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from engine.core.dtype import DType
 from engine.tensor import Tensor, no_grad
+from engine.tensor.cell import depend_on
 
 
 class Parameter(Tensor):
@@ -25,7 +26,17 @@ class Module:
     of assignment. A parameter that is reachable by two names counts once, under the first.
     """
 
-    training: bool = True
+    _training = True
+
+    @property
+    def training(self) -> bool:
+        """Whether layers that tell the two apart behave as in training, not as in evaluation."""
+        depend_on(lambda: self._training)
+        return self._training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self._training = mode
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} does not define forward")

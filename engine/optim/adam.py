@@ -37,14 +37,18 @@ class Adam(Optimizer):
         self.betas = betas
         self.eps = eps
 
-    def prepare(self) -> None:
+    def numbers(self) -> dict[str, float]:
         first, second = self.betas
-        self._rate = self.lr / (1.0 - first**self.t)
-        self._spread = 1.0 / (_SHRINK * sqrt(1.0 - second**self.t))
+        t = max(self.t, 1)
+        return {
+            "rate": self.lr / (1.0 - first**t),
+            "spread": 1.0 / (_SHRINK * sqrt(1.0 - second**t)),
+            "weight_decay": self.weight_decay,
+        }
 
     def update(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
         if self.weight_decay:
-            gradient = gradient + value * self.scalar(self.weight_decay, value)
+            gradient = gradient + value * self.scalar("weight_decay", value)
         return value - self._step(gradient, slots)
 
     def _step(self, gradient: Tensor, slots: Slots) -> Tensor:
@@ -52,8 +56,8 @@ class Adam(Optimizer):
         root = gradient * (sqrt(1.0 - second) * _SHRINK)
         slots["m"] = m = gradient * (1.0 - first) + slots["m"] * first
         slots["v"] = v = root * root + slots["v"] * second
-        width = v.sqrt() * self.scalar(self._spread, v) + self.eps
-        return m * self.scalar(self._rate, m) / width
+        width = v.sqrt() * self.scalar("spread", v) + self.eps
+        return m * self.scalar("rate", m) / width
 
 
 class AdamW(Adam):
@@ -75,7 +79,10 @@ class AdamW(Adam):
         super().__init__(parameters, lr, betas, eps, weight_decay)
         self.decays = decays
 
+    def numbers(self) -> dict[str, float]:
+        return {**super().numbers(), "kept": 1.0 - self.lr * self.weight_decay}
+
     def update(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
         if self.weight_decay and self.decays(value):
-            value = value * self.scalar(1.0 - self.lr * self.weight_decay, value)
+            value = value * self.scalar("kept", value)
         return value - self._step(gradient, slots)

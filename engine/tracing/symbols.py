@@ -1,0 +1,74 @@
+"""Symbols in place of arrays, and the device that computes with them: it writes a graph."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from engine.core import build
+from engine.core.dtype import DType
+from engine.core.node import Node
+from engine.devices.array import Array
+from engine.errors import TracingError
+
+_ENGINE = str(Path(__file__).parents[1])
+
+
+class Symbol:
+    """What stands for an array while a function is traced: the node that will compute it."""
+
+    __slots__ = ("dtype", "node", "shape")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.shape = node.shape
+        self.dtype = node.dtype
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise TracingError(
+            f"{user_line()}: a value is asked for (item(), tolist(), bool(), float() or printing) that is not "
+            "known while engine.compile traces the function. Return the tensor and read it outside, or choose "
+            "between values with where()"
+        )
+
+
+def user_line() -> str:
+    """The innermost line outside the engine."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_ENGINE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+class SymbolDevice:
+    """Gives each primitive its node."""
+
+    name = "tracing"
+    exact = True
+
+    def __init__(self) -> None:
+        self._constants: dict[int, tuple[Array, Node]] = {}
+
+    def run(
+        self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Any], shape: tuple[int, ...], dtype: DType
+    ) -> Any:
+        return Symbol(Node(op, tuple([self.node(x) for x in inputs]), attrs, shape, dtype))
+
+    def node(self, x: Any) -> Node:
+        """The node of a value; of an array it is a constant."""
+        if isinstance(x, Symbol):
+            return x.node
+        known = self._constants.get(id(x))
+        if known is None:
+            known = self._constants[id(x)] = x, _constant(x)  # x is kept, so that its id stays its own
+        return known[1]
+
+
+def _constant(x: Array) -> Node:
+    if x.size and all(stride == 0 or size == 1 for size, stride in zip(x.shape, x.strides, strict=True)):
+        one = Array(x.storage, x.offset, (), (), x.dtype)
+        scalar = Node("constant", (), (one.tobytes(),), (), x.dtype)
+        return build.broadcast(scalar, x.shape) if x.shape else scalar
+    return Node("input", (), (), x.shape, x.dtype, x)
