@@ -43,9 +43,7 @@ class Binding:
     ``arena_bytes`` is what one run needs beside inputs and outputs, ``buffer_bytes`` the sum of what lies there.
     """
 
-    def __init__(
-        self, blueprint: Blueprint, inputs: Sequence[Node], device: CpuDevice, sizes: Sizes
-    ) -> None:
+    def __init__(self, blueprint: Blueprint, inputs: Sequence[Node], device: CpuDevice, sizes: Sizes) -> None:
         self.blueprint = blueprint
         self.sizes = dict(sizes)
         self.device = device
@@ -326,4 +324,3 @@ class _Memory:
 
 def _is_shape(attr: Any) -> bool:
     return isinstance(attr, tuple) and all(not isinstance(item, tuple) for item in attr)
-

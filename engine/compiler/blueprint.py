@@ -170,8 +170,9 @@ def _owned(
 
 
 def _late(steps: Sequence[Step], results: set[Node], olds: Mapping[Node, Node]) -> list[Step]:
-    """Steps that only write results wait for other readers of the states they replace, for checks, and for their
-    likes; so states can be written in place, and one kernel over many buffers runs in one wave.
+    """Steps that only write results wait: those of states for other readers of these, for checks and for each other,
+    the rest for those with the same kernel. So states can be written in place, and one kernel over many buffers,
+    as an optimiser's, runs in one wave.
 
     ``olds`` maps the new value of a state to its input.
     """
@@ -186,19 +187,20 @@ def _late(steps: Sequence[Step], results: set[Node], olds: Mapping[Node, Node]) 
         if not is_last(step):
             for node in step.reads:
                 reader[node] = max(reader.get(node, 0), step.level)
-    wanted: list[int] = []
-    likes: dict[str, int] = {}
+    groups: list[str | None] = []
+    levels: dict[str, int] = {}
     for step in steps:
-        level = step.level
+        group = None
         if is_last(step):
-            befores = [max(reader.get(olds[node], 0), checked) for node in step.writes if node in olds]
-            level = max([level, *[1 + before for before in befores]])
-            if isinstance(step, FusedStep):
-                likes[step.name] = max(likes.get(step.name, 0), level)
-        wanted.append(level)
+            replaced = [olds[node] for node in step.writes if node in olds]
+            group = "states" if replaced else step.name if isinstance(step, FusedStep) else None
+            level = max([step.level, *[1 + max(reader.get(old, 0), checked) for old in replaced]])
+        if group is not None:
+            levels[group] = max(levels.get(group, 0), level)
+        groups.append(group)
     return [
-        replace(step, level=likes[step.name] if isinstance(step, FusedStep) and is_last(step) else level)
-        for step, level in zip(steps, wanted, strict=True)
+        step if group is None else replace(step, level=levels[group])
+        for step, group in zip(steps, groups, strict=True)
     ]
 
 

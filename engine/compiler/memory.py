@@ -81,7 +81,9 @@ def _merged(
     blocks: Iterable[Block], takeovers: Sequence[Takeover]
 ) -> list[tuple[int, int, int, list[Block]]]:
     """Blocks that share a place: first and last wave, bytes rounded up, members."""
-    group: dict[Block, list[Block]] = {block: [block] for block in blocks if block.nbytes and block.first >= 0}
+    group: dict[Block, list[Block]] = {
+        block: [block] for block in blocks if block.nbytes and block.first >= 0
+    }
     taken: set[Block] = set()
     for takeover in takeovers:
         former, heir = takeover.former, takeover.heir

@@ -61,7 +61,9 @@ class Plan:
         """What belongs to these sizes of the symbols, made when they are first asked for."""
         missing = [name for name in self.symbols if name not in sizes]
         if missing:
-            raise KeyError(f"sizes lack {', '.join(missing)}; this plan has the symbols {', '.join(self.symbols)}")
+            raise KeyError(
+                f"sizes lack {', '.join(missing)}; this plan has the symbols {', '.join(self.symbols)}"
+            )
         return self._bound(tuple([sizes[name] for name in self.symbols]))
 
     def _bound(self, key: tuple[int, ...]) -> Binding:
@@ -135,7 +137,9 @@ class Plan:
         binding = self._bound(key)
         for k, (x, shape) in enumerate(zip(arrays, binding.input_shapes, strict=True)):
             if x.shape != shape:
-                raise ShapeError(f"{self.label(k)} has shape {self.inputs[k].shape}, got {x.shape}{_at(binding)}")
+                raise ShapeError(
+                    f"{self.label(k)} has shape {self.inputs[k].shape}, got {x.shape}{_at(binding)}"
+                )
         return binding
 
     def _equation(self, name: str) -> tuple[int, int, int, int]:

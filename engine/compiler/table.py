@@ -53,7 +53,9 @@ class Wave:
         chunks = [item.call.chunks for item in self.items if item.call]
         cost = sum(item.cost for item in self.items)
         object.__setattr__(self, "chunks", sum(chunks))
-        object.__setattr__(self, "parallel", max(chunks, default=0) > 1 or (len(chunks) > 1 and cost >= CHUNK_COST))
+        object.__setattr__(
+            self, "parallel", max(chunks, default=0) > 1 or (len(chunks) > 1 and cost >= CHUNK_COST)
+        )
 
 
 def waves_of(items: Sequence[Item]) -> list[Wave]:

@@ -108,7 +108,11 @@ class CpuDevice:
             return movement.prepare_copy(self.native, moved)
         step = self._prepare(task)
         assert not isinstance(step, ViewStep)
-        return step
+        if step.result.is_contiguous or not step.launches:
+            return step
+        copy = movement.prepare_contiguous(self.native, step.result)
+        parts = [Part(step, range(len(task.operands)), scratch(0)), Part(copy, (scratch(0),), RESULT)]
+        return sequence(self.native, parts, [step.nbytes])
 
     def _prepare(self, task: Task) -> Step:
         if task.operands:
