@@ -27,7 +27,19 @@ typedef struct {
     int64_t b_row, b_col; /* of b along k and along n */
     int64_t batch_rank;
     int64_t batch[GM_MAX_BATCH], a_batch[GM_MAX_BATCH], b_batch[GM_MAX_BATCH];
+    int64_t whole_rows; /* whether an epilogue needs whole rows of the output */
 } gm_dot;
+
+/* An epilogue works on rows [r0, r1) and columns [c0, c1) of the output, all products' rows counted as one,
+ * as soon as they are complete. Its buffers follow those of the product, its dims the gm_dot. */
+typedef void (*gm_rows)(void **bufs, const int64_t *dims, int64_t chunk, int64_t r0, int64_t r1, int64_t c0,
+                        int64_t c1);
+typedef struct {
+    gm_rows run;
+    void **bufs;
+    const int64_t *dims;
+    int64_t chunk, row, column; /* where the block begins in the output */
+} gm_epilogue;
 
 /* ---- tile shapes: rows x vectors of accumulators that fit the registers beside the operands ---- */
 
@@ -141,7 +153,7 @@ static inline int gm_a_collides(const gm_dot *d, int64_t columns, int64_t size) 
 /* The product as it is computed: one with a single column is turned into one with a single row. */
 static inline const gm_dot *gm_oriented(const gm_dot *d, gm_dot *turned) {
     if (d->n != 1 || d->m == 1) return d;
-    *turned = (gm_dot){1, d->m, d->k, d->b_col, d->b_row, d->a_col, d->a_row, d->batch_rank, {0}, {0}, {0}};
+    *turned = (gm_dot){1, d->m, d->k, d->b_col, d->b_row, d->a_col, d->a_row, d->batch_rank, {0}, {0}, {0}, 0};
     for (int64_t i = 0; i < d->batch_rank; i++) {
         turned->batch[i] = d->batch[i];
         turned->a_batch[i] = d->b_batch[i];
@@ -170,7 +182,8 @@ static inline gm_cut gm_cut_of(const gm_dot *d, int64_t size) {
     int64_t wanted = gm_min(gm_ceil_div(work, GM_CHUNK_WORK), GM_MANY_CHUNKS);
     int64_t tiles = gm_b_in_place(d, d->m, size) ? GM_CHUNK_TILES : GM_PACKING_TILES;
     cut.row_chunks = gm_min(wanted, gm_ceil_div(d->m, tiles * GM_ROWS));
-    cut.column_chunks = gm_min(gm_ceil_div(wanted, cut.row_chunks), gm_ceil_div(d->n, GM_CHUNK_COLUMNS));
+    if (!d->whole_rows)
+        cut.column_chunks = gm_min(gm_ceil_div(wanted, cut.row_chunks), gm_ceil_div(d->n, GM_CHUNK_COLUMNS));
     return cut;
 }
 

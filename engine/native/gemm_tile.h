@@ -92,9 +92,16 @@ static void GM_NAME(gm_pack_block)(GM_T *slab, const gm_dot *d, const GM_T *b, i
     }
 }
 
-/* Adds one panel of k to a block of c, or starts it. */
+static void GM_NAME(gm_finish)(const gm_epilogue *after, int64_t row, int64_t rows, int64_t column,
+                               int64_t columns) {
+    row += after->row, column += after->column;
+    after->run(after->bufs, after->dims, after->chunk, row, row + rows, column, column + columns);
+}
+
+/* Adds one panel of k to a block of c, or starts it; `after`, if there, takes each row of tiles, from `column` of
+ * its block on. */
 static void GM_NAME(gm_panel)(const gm_dot *d, GM_T *c, const GM_T *a, const GM_T *b, int64_t rows,
-                              int64_t columns, int64_t k, int first) {
+                              int64_t columns, int64_t k, int first, const gm_epilogue *after, int64_t column) {
     static _Thread_local _Alignas(64) GM_T slabs[GM_PANEL * GM_SLAB_BYTES / sizeof(GM_T)];
     GM_T strip[GM_ROWS * GM_STRIP_ROW];
     int b_in_place = gm_b_in_place(d, rows, sizeof(GM_T));
@@ -113,36 +120,64 @@ static void GM_NAME(gm_panel)(const gm_dot *d, GM_T *c, const GM_T *a, const GM_
                                                c + i * d->n + j, d->n, gm_min(n, width), first);
             if (!in_place) slab += width * k;
         }
+        if (after) GM_NAME(gm_finish)(after, i, height, column, columns);
     }
 }
 
 static void GM_NAME(gm_block)(const gm_dot *d, GM_T *c, const GM_T *a, const GM_T *b, int64_t rows,
-                              int64_t columns) {
+                              int64_t columns, const gm_epilogue *after) {
     enum { most = GM_SLAB_BYTES / sizeof(GM_T) / (GM_WIDEST * GM_L) * (GM_WIDEST * GM_L) };
+    const int late = d->k == 0 || (d->whole_rows && columns > most);
     if (d->k == 0)
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < columns; j++) c[i * d->n + j] = 0;
     for (int64_t j = 0; j < columns; j += most)
         for (int64_t k = 0; k < d->k; k += GM_PANEL)
             GM_NAME(gm_panel)(d, c + j, a + k * d->a_col, b + k * d->b_row + j * d->b_col, rows,
-                              gm_min(most, columns - j), gm_min(GM_PANEL, d->k - k), k == 0);
+                              gm_min(most, columns - j), gm_min(GM_PANEL, d->k - k), k == 0,
+                              late || k + GM_PANEL < d->k ? 0 : after, j);
+    if (after && late) GM_NAME(gm_finish)(after, 0, rows, 0, columns);
 }
 
-/* The kernel: bufs = {out, a, b}, dims = a gm_dot. */
-static inline void GM_NAME(gm_chunk)(void **bufs, const int64_t *dims, int64_t chunk) {
+/* One chunk, and the epilogue `run` of it where there is one: bufs = {out, a, b, the epilogue's …}, dims = a gm_dot
+ * and the epilogue's. */
+static inline void GM_NAME(gm_chunk_then)(void **bufs, const int64_t *dims, int64_t chunk, gm_rows run) {
+    enum { words = sizeof(gm_dot) / sizeof(int64_t) };
     gm_dot turned;
     const gm_dot *d = gm_oriented((const gm_dot *)dims, &turned);
-    const GM_T *a = bufs[1 + (d == &turned)], *b = bufs[2 - (d == &turned)];
+    const int is_turned = d == &turned;
+    const GM_T *a = bufs[1 + is_turned], *b = bufs[2 - is_turned];
     gm_cut cut = gm_cut_of(d, sizeof(GM_T));
     int64_t column_chunk = chunk % cut.column_chunks, row_chunk = chunk / cut.column_chunks % cut.row_chunks;
     int64_t first = chunk / cut.column_chunks / cut.row_chunks * cut.per_chunk, rows, columns;
     int64_t row = gm_part(d->m, cut.row_chunks, GM_ROWS, row_chunk, &rows);
     int64_t column = gm_part(d->n, cut.column_chunks, GM_VECTORS * GM_L, column_chunk, &columns);
+    gm_epilogue after = {run, bufs + 3, dims + words, chunk, 0, column};
     for (int64_t i = first; i < gm_min(first + cut.per_chunk, cut.batches); i++) {
         int64_t a_offset, b_offset;
         gm_batch_offsets(d, i, &a_offset, &b_offset);
-        GM_NAME(gm_block)(d, (GM_T *)bufs[0] + (i * d->m + row) * d->n + column, a + a_offset + row * d->a_row,
-                          b + b_offset + column * d->b_col, rows, columns);
+        after.row = i * d->m + row;
+        GM_NAME(gm_block)(d, (GM_T *)bufs[0] + after.row * d->n + column, a + a_offset + row * d->a_row,
+                          b + b_offset + column * d->b_col, rows, columns, run && !is_turned ? &after : 0);
+        if (run && is_turned)
+            run(after.bufs, after.dims, chunk, i * d->n + column, i * d->n + column + columns, 0, 1);
+    }
+}
+
+/* The kernel: bufs = {out, a, b}, dims = a gm_dot. */
+static inline void GM_NAME(gm_chunk)(void **bufs, const int64_t *dims, int64_t chunk) {
+    GM_NAME(gm_chunk_then)(bufs, dims, chunk, 0);
+}
+
+/* Products [first, end) of a batch, whole: a part of a longer kernel. */
+static inline void GM_NAME(gm_products)(void **bufs, const int64_t *dims, int64_t first, int64_t end) {
+    gm_dot turned;
+    const gm_dot *d = gm_oriented((const gm_dot *)dims, &turned);
+    const GM_T *a = bufs[1 + (d == &turned)], *b = bufs[2 - (d == &turned)];
+    for (int64_t i = first; i < end; i++) {
+        int64_t a_offset, b_offset;
+        gm_batch_offsets(d, i, &a_offset, &b_offset);
+        GM_NAME(gm_block)(d, (GM_T *)bufs[0] + i * d->m * d->n, a + a_offset, b + b_offset, d->m, d->n, 0);
     }
 }
 

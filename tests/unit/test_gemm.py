@@ -70,6 +70,7 @@ def describe(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> list[int]:
     return [
         *(a.shape[-2], b.shape[-1], a.shape[-1], *a_strides[-2:], *b_strides[-2:], len(batch)),
         *(*batch, *fill, *a_strides[:-2], *fill, *b_strides[:-2], *fill),
+        0,
     ]
 
 
