@@ -24,6 +24,14 @@ def print_kernel(kernel: Kernel, name: str) -> str:
     return _Printer(kernel).text(name)
 
 
+def rows_signature(name: str) -> str:
+    """Of the function that computes a block of rows and columns: what kernels of kind each and rows are made of."""
+    return (
+        f"static void {name}_rows(void **bufs, const int64_t *d, int64_t chunk, int64_t r0, int64_t r1, "
+        "int64_t c0, int64_t c1)"
+    )
+
+
 class _Printer:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -36,29 +44,35 @@ class _Printer:
     def text(self, name: str) -> str:
         kernel = self.kernel
         lines = [f"void {name}(void **bufs, const int64_t *d, int64_t chunk) {{"]
-        lines += _indent(self._constants(kernel.constants))
         frames = {"columns": self._columns, "lanes": self._lanes, "finish": self._finish}
-        body = frames.get(kernel.kind, self._rows)()
-        return "\n".join([*lines, *_indent(body), "}", ""])
+        constants = _indent(self._constants(kernel.constants))
+        if kernel.kind in frames:
+            return "\n".join([*lines, *constants, *_indent(frames[kernel.kind]()), "}", ""])
+        rows = [
+            f"{rows_signature(name)} {{",
+            *constants,
+            "    const int64_t n = d[1];",
+            "    for (int64_t r = r0; r < r1; r++) {",
+            *_indent(self._row(), 2),
+            "    }",
+            "}",
+        ]
+        return "\n".join([*rows, *lines, *_indent(self._cut(name)), "}", ""])
 
     # ---- the frame
 
-    def _rows(self) -> list[str]:
-        kernel = self.kernel
+    def _cut(self, name: str) -> list[str]:
+        """The rows and columns of a chunk."""
         lines = ["const int64_t rows = d[0], n = d[1];"]
-        if kernel.kind == "rows":
+        if self.kernel.kind == "rows":
             lines += ["const int64_t strips = 1, c0 = 0, c1 = n;"]
         else:
             lines += [
                 "const int64_t strips = n > d[3] ? (n + d[3] - 1) / d[3] : 1;",
                 "const int64_t c0 = chunk % strips * d[3], c1 = c0 + d[3] < n ? c0 + d[3] : n;",
             ]
-        lines += [
-            "const int64_t r0 = chunk / strips * d[2], r1 = r0 + d[2] < rows ? r0 + d[2] : rows;",
-            "for (int64_t r = r0; r < r1; r++) {",
-            *_indent(self._row()),
-        ]
-        return [*lines, "}"]
+        lines += ["const int64_t r0 = chunk / strips * d[2], r1 = r0 + d[2] < rows ? r0 + d[2] : rows;"]
+        return [*lines, f"{name}_rows(bufs, d, chunk, r0, r1, c0, c1);"]
 
     def _row(self) -> list[str]:
         """What happens for row r."""
