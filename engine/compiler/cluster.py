@@ -98,7 +98,8 @@ class Cluster:
 
     @property
     def accesses(self) -> list[Access]:
-        return [access for own in self.reads.values() for access in own]
+        """What it reads from buffers."""
+        return [access for own in self.reads.values() for access in own if access.source not in self.places]
 
     @property
     def by_lanes(self) -> bool:

@@ -25,6 +25,7 @@ from engine.compiler.cluster import (
     joins,
 )
 from engine.compiler.extent import common_refinement, product, solid
+from engine.compiler.recompute import recompute
 from engine.core.dtype import bfloat16, bool_, float32, float64
 from engine.core.node import Node
 from engine.core.opdef import OPS
@@ -72,6 +73,8 @@ class Fusion:
         self._readers = self._count_readers(order, targets)
         for node in order:
             self._place(node)
+        steps = sorted(self._steps, key=lambda step: step.level)
+        recompute(self, steps, {self.read(target).source for target in targets})
         self._finish()
         self.steps = sorted(self._steps, key=lambda step: (not step.fixed, step.level))
 
@@ -254,6 +257,24 @@ class Fusion:
             self.home[own.node] = cluster
             self._waiting.pop(own.node, None)
         return True
+
+    def adopt(self, cluster: Cluster, nodes: Sequence[Node], home: Cluster) -> bool:
+        """Whether ``cluster`` can compute copies of ``nodes`` of ``home``, and does from now on."""
+        space = cluster.space.outer, cluster.space.inner
+        held = cluster.places, cluster.reads
+        cluster.places, cluster.reads = dict(cluster.places), dict(cluster.reads)
+        fresh = [node for node in nodes if node not in cluster.places]
+        for node in fresh:
+            if not self._join(cluster, Candidate(node, *_placed(node, home.reads[node]))):
+                break
+        else:
+            if (cluster.space.outer, cluster.space.inner) == space:
+                first = dict.fromkeys(nodes)
+                cluster.places = {node: cluster.places[node] for node in (*first, *held[0])}
+                cluster.reads = {node: cluster.reads[node] for node in (*first, *held[1])}
+                return True
+        cluster.places, cluster.reads = held
+        return False
 
     # ---- joining
 

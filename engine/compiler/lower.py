@@ -121,7 +121,7 @@ class _Lowering:
             found += [
                 (access, place)
                 for access in reads
-                if access.source not in cluster.places and access.source.op != "constant"
+                if access.source not in cluster.places and (access.source.op != "constant" or access.windows)
             ]
         return [*found, *[(whole(node), cluster.places[node]) for node in self.outputs]]
 
@@ -170,8 +170,9 @@ class _Lowering:
 
     def run(self) -> Lowered:
         cluster = self.cluster
+        costs: dict[Node, int] = {}
         for node in cluster.places:
-            self.stage_of[node] = self._stage(node)
+            self.stage_of[node] = self._stage(node, costs)
         self.lines = [_Lines() for _ in range(1 + max(self.stage_of.values()))]
         self._choose_kept()
         for node, place in cluster.places.items():
@@ -206,14 +207,25 @@ class _Lowering:
         partials = tuple(self.cluster.partials.values())
         return Lowered(kernel, self.outer, self.inner, tuple(self.layouts), tuple(self.outputs), cost, partials)
 
-    def _stage(self, node: Node) -> int:
-        """The pass along the row in which a node's operands are there; its row result is there one later."""
+    def _stage(self, node: Node, costs: dict[Node, int]) -> int:
+        """The pass along the row in which a node's operands are there; its row result is there one later.
+
+        What costs much is computed in a pass of its own before it is reduced: a reduction's loop is unrolled.
+        """
         stage = 0
+        own = OPS[node.op].cost
         for access in self.cluster.reads[node]:
             source = access.source
             if source in self.cluster.places:
                 after = source.op == "reduce" and self.cluster.places[source] is Place.OUTER
                 stage = max(stage, self.stage_of[source] + after)
+                if self.stage_of[source] == stage:
+                    own += costs[source]
+        if node.op == "reduce" and self.cluster.places[node] is Place.OUTER and own > KEEP_COST:
+            (source,) = [access.source for access in self.cluster.reads[node]]
+            if source in self.cluster.places and self.stage_of[source] == stage:
+                stage += 1
+        costs[node] = own
         return stage
 
     def _choose_kept(self) -> None:

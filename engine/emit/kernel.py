@@ -12,9 +12,11 @@ from collections.abc import Iterable, Sequence
 
 from engine.compiler.loopir import Apply, Buffer, Collect, Constant, Kernel, Line, Load, Reduce, Stage, Store
 from engine.core.dtype import DType, bool_, float32, float64
+from engine.core.opdef import OPS
 from engine.emit.c import LANES_4, LANES_8, expression
 
 HEAD_WORDS = 4
+EXPENSIVE_PASS = 60  # additions an element
 STRIP = 64  # columns that a column kernel takes at once
 _OPERATIONS = {"sum": "GM_SUM", "prod": "GM_PROD", "max": "GM_MAX", "min": "GM_MIN"}
 
@@ -148,7 +150,11 @@ class _Printer:
         return self._reducing_pass(stage, reductions) if reductions else self._plain_pass(stage)
 
     def _plain_pass(self, stage: Stage) -> list[str]:
+        """Whole vectors, then what is left; in one loop where the text is costly to build twice."""
         width = self.width
+        if sum(OPS[line.op].cost for line in stage.inner if isinstance(line, Apply)) >= EXPENSIVE_PASS:
+            head = f"for (int64_t j = c0; j < c1; j += {width}) {{"
+            return [head, "    const int64_t m = c1 - j;", *_indent(self._inner_lines(stage.inner, None)), "}"]
         lines = ["{", "    int64_t j = c0;", f"    for (; j + {width} <= c1; j += {width}) {{"]
         lines += _indent(self._inner_lines(stage.inner, whole=True), 2)
         lines += ["    }", "    if (j < c1) {", "        const int64_t m = c1 - j;"]
@@ -156,55 +162,55 @@ class _Printer:
         return [*lines, "    }", "}"]
 
     def _reducing_pass(self, stage: Stage, reductions: Sequence[Reduce]) -> list[str]:
-        """Blocks of the tree: 64 lanes as vectors, full rounds of them, then what is left of the block."""
-        lines = []
+        """Blocks of the tree: rounds of 64 elements, a vector to each vector of lanes; then whole vectors, then the
+        elements that are left.
+        """
+        width, kind = self.width, self.lanes[reductions[0].dtype].suffix
+        starts, counted, totals = [], [], []
         for line in reductions:
-            lane = self.lanes[line.dtype]
-            lines += [
-                f"{lane.vector} v{line.value};",
-                f"gm_counter_{lane.suffix} k{line.value};",
-                f"k{line.value}.count = 0;",
+            k, lane, op = line.value, self.lanes[line.dtype], _OPERATIONS[line.kind]
+            s, neutral = lane.suffix, _neutral(line)
+            self.types[k] = line.dtype
+            empty = "0" if line.kind == "sum" else neutral
+            starts += [f"{lane.vector} v{k} = set1_{s}({empty});", f"gm_counter_{s} k{k};"]
+            counted += [
+                f"v{k} = fold_{s}({op}, GM_LIST_{s}(a{k}_));",
+                f"if (n > GM_TREE_BLOCK) count_{s}({op}, &k{k}, b / GM_TREE_BLOCK, v{k});",
             ]
-        lines += [
+            totals.append(f"if (n > GM_TREE_BLOCK) v{k} = total_{s}({op}, &k{k});")
+        lines = [
+            *starts,
             "for (int64_t b = 0; b < n; b += GM_TREE_BLOCK) {",
             "    const int64_t e = b + GM_TREE_BLOCK < n ? b + GM_TREE_BLOCK : n;",
         ]
         for line in reductions:
-            lane = self.lanes[line.dtype]
-            lines += [
-                f"    {lane.vector} a{line.value}[GM_LANES / {self.width}];",
-                f"    GM_UNROLL for (int u = 0; u < GM_LANES / {self.width}; u++)",
-                f"        a{line.value}[u] = set1_{lane.suffix}({_neutral(line)});",
-            ]
-        round_ = [
-            f"GM_UNROLL for (int u = 0; u < GM_LANES / {self.width}; u++) {{",
-            f"    const int64_t j = s + u * {self.width};",
-            *_indent(self._inner_lines(stage.inner, whole=True)),
-            "}",
-        ]
+            s = self.lanes[line.dtype].suffix
+            lines.append(f"    GM_START_{s}(a{line.value}_, {_neutral(line)});")
+        body = [f"const int64_t j = s + i * {width};", *self._inner_lines(stage.inner, whole=True)]
+        macro = ["#define ROUND(i) {", *_indent(body), "}"]
         rest = [
-            f"for (int u = 0; s + u * {self.width} < e; u++) {{",
-            f"    const int64_t j = s + u * {self.width}, m = e - j;",
-            *_indent(self._inner_lines(stage.inner, whole=False)),
-            "}",
+            f"const int64_t u = (e - s) / {width}, j = s + u * {width}, m = e - j;",
+            *self._inner_lines(stage.inner, whole=False),
         ]
-        lines += ["    int64_t s = b;", "    for (; s + GM_LANES <= e; s += GM_LANES) {"]
-        lines += [*_indent(round_, 2), "    }", *_indent(rest)]
-        for line in reductions:
-            s, op = self.lanes[line.dtype].suffix, _OPERATIONS[line.kind]
-            lines.append(
-                f"    count_{s}({op}, &k{line.value}, b / GM_TREE_BLOCK, fold_{s}({op}, a{line.value}));"
-            )
-        lines.append("}")
-        for line in reductions:
-            lines.append(self._total(line, "n"))
+        lines += [
+            "    int64_t s = b;",
+            *[f"{line} \\" for line in macro[:-1]],
+            macro[-1],
+            "    for (; s + GM_LANES <= e; s += GM_LANES) {",
+            f"        GM_EACH_{kind}(ROUND)",
+            "    }",
+            f"#define REST(i) if (s + (i + 1) * {width} <= e) ROUND(i)",
+            f"    GM_EACH_{kind}(REST)",
+            "#undef ROUND",
+            "#undef REST",
+            f"    if ((e - s) % {width}) {{",
+            *_indent(rest, 2),
+            "    }",
+            *_indent(counted),
+            "}",
+            *totals,
+        ]
         return lines
-
-    def _total(self, line: Reduce, length: str) -> str:
-        s, op = self.lanes[line.dtype].suffix, _OPERATIONS[line.kind]
-        self.types[line.value] = line.dtype
-        empty = "0" if line.kind == "sum" else _neutral(line)
-        return f"v{line.value} = {length} ? total_{s}({op}, &k{line.value}) : set1_{s}({empty});"
 
     # ---- columns
 
@@ -308,7 +314,7 @@ class _Printer:
         return result
 
     def _inner_lines(self, lines: Iterable[Line], whole: bool | None) -> list[str]:
-        """``whole``: full vectors, vectors of which ``m`` elements exist, or (None) to be asked."""
+        """``whole``: full vectors, vectors of which only ``m`` elements exist, or (None) to be asked."""
         result = []
         for line in lines:
             if isinstance(line, Load):
@@ -335,18 +341,20 @@ class _Printer:
             stride = "0" if buffer.along == "repeat" else stride
             value = f"ldw_{lane.suffix}(p{k}, {stride}, j, low{k}, high{k}, v{line.fill})"
         elif buffer.along == "strided":
-            count = self.width if whole else f"m < {self.width} ? m : {self.width}"
+            count = self.width if whole else "m" if whole is False else f"m < {self.width} ? m : {self.width}"
             value = f"ldsn_{lane.suffix}(p{line.buffer} + j * {stride}, {stride}, {count})"
         else:
             full, part = f"{lane.load}_{lane.suffix}({p})", f"{lane.load}n_{lane.suffix}({p}, m)"
-            value = full if whole else f"m >= {self.width} ? {full} : {part}"
+            value = full if whole else part if whole is False else f"m >= {self.width} ? {full} : {part}"
         return f"const {lane.vector} v{line.value} = {value};"
 
     def _applied(self, line: Apply) -> str:
         lane = self.lanes[line.dtype]
         self.types[line.value] = line.dtype
         names = [f"v{operand}" for operand in line.operands]
-        text = expression(line.op, line.dtypes, line.dtype, names)
+        text = names[0]  # of a bitcast: the cast below keeps the bits, and integers have no NaN to replace
+        if line.op != "bitcast" or line.dtypes[0] in (float32, float64):
+            text = expression(line.op, line.dtypes, line.dtype, names)
         if line.op == "select" and line.dtype is bool_:
             text = f"sel_i{8 * self.kernel.lanes}({', '.join(names)})"
         return f"const {lane.vector} v{line.value} = ({lane.vector})({text});"
@@ -355,22 +363,20 @@ class _Printer:
         lane = self.lanes[self.kernel.buffers[line.buffer].dtype]
         p, v = f"p{line.buffer} + j", f"v{line.value}"
         full = f"{lane.store}_{lane.suffix}({p}, {v});"
-        if whole:
-            return full
-        return f"if (m >= {self.width}) {full} else {lane.store}n_{lane.suffix}({p}, {v}, m);"
+        part = f"{lane.store}n_{lane.suffix}({p}, {v}, m);"
+        return full if whole else part if whole is False else f"if (m >= {self.width}) {full} else {part}"
 
     def _collected(self, line: Collect, whole: bool | None) -> str:
         lane, op = self.lanes[self.kernel.buffers[line.buffer].dtype], _OPERATIONS[line.kind]
         p, v, s = f"p{line.buffer} + j", f"v{line.operand}", lane.suffix
-        full = f"gm_collect_{s}({op}, first, {p}, {v});"
-        return full if whole else f"if (m >= {self.width}) {full} else gm_collectn_{s}({op}, first, {p}, {v}, m);"
+        full, part = f"gm_collect_{s}({op}, first, {p}, {v});", f"gm_collectn_{s}({op}, first, {p}, {v}, m);"
+        return full if whole else part if whole is False else f"if (m >= {self.width}) {full} else {part}"
 
     def _taken_by_row(self, line: Reduce, whole: bool | None) -> str:
-        s, op = self.lanes[line.dtype].suffix, _OPERATIONS[line.kind]
-        value = f"v{line.operand}"
-        if not whole:
-            value = f"(m >= {self.width} ? {value} : head_{s}({value}, m, {_neutral(line)}))"
-        return f"a{line.value}[u] = gm_combine_{s}({op}, a{line.value}[u], {value});"
+        s, op, k, value = self.lanes[line.dtype].suffix, _OPERATIONS[line.kind], line.value, f"v{line.operand}"
+        if whole:
+            return f"a{k}_##i = gm_combine_{s}({op}, a{k}_##i, {value});"
+        return f"GM_TAKE_{s}({op}, a{k}_, u, head_{s}({value}, m, {_neutral(line)}))"
 
     def _taken_by_column(self, line: Reduce) -> str:
         s, op = self.lanes[line.dtype].suffix, _OPERATIONS[line.kind]
