@@ -72,5 +72,5 @@ def _chunks(lowered: Lowered, rows: int, n: int) -> tuple[int, int, int]:
         across = max(n, 1)
     else:
         down, across = 1, elements // STRIP * STRIP
-    strips = 1 if kind == "rows" else -(-n // across)
+    strips = 1 if kind == "rows" else max(1, -(-n // across))
     return down, across, -(-rows // down) * strips

@@ -46,10 +46,10 @@ def grown(seed: int, family: str, steps: int, leading: object = None) -> tuple[P
 
 def check(pool: Pool, targets: list[Node], sizes: list[dict[str, int]], device: CpuDevice = CPU) -> None:
     plan = Plan(pool.leaves, targets, device)
-    text = plan.text
+    text = plan.source()
     for own in sizes:
         compare(plan, pool.leaves, targets, device, pool.random, own)
-    assert plan.text == text
+    assert plan.source() == text
 
 
 @pytest.mark.parametrize("family", DTYPES)
@@ -129,5 +129,5 @@ def test_compilers_and_targets(command: str) -> None:
     for seed in range(12):
         pool, targets = grown(seed, "float32" if seed % 2 else "all", 30)
         plan, other = Plan(pool.leaves, targets, CPU), Plan(pool.leaves, targets, device)
-        assert plan.text == other.text
+        assert plan.source() == other.source()
         compare(other, pool.leaves, targets, CPU, pool.random, {})
