@@ -206,8 +206,8 @@ def _of_scalars(node: Node) -> Node | None:
     """f(c, d, …) over a shape is computed once and spread."""
     if not node.shape or any(splat(operand) is None for operand in node.inputs):
         return None
-    scalars = [operand.inputs[0] for operand in node.inputs]
-    return _spread(make(node.op, tuple(scalars), *node.attrs), node.shape)
+    scalar = make(node.op, tuple([operand.inputs[0] for operand in node.inputs]), *node.attrs)
+    return _spread(_folded(scalar) or scalar, node.shape)
 
 
 _ARITHMETIC: dict[str, Callable[..., float]] = {
