@@ -105,6 +105,8 @@ RULES: list[tuple[str, tuple[DType, ...], Callable[[Node], Node], list[str]]] = 
     ("exp of a constant", F, lambda x: b.mul(x, b.exp(full(x, 0.5))), ["exp", "mul"]),
     ("(2 + 3) * x", F[:2], lambda x: b.mul(b.add(full(x, 2), full(x, 3)), x), ["mul"]),
     ("1 / 3 * x", F[:2], lambda x: b.mul(b.div(full(x, 1), full(x, 3)), x), ["mul"]),
+    ("a scalar 1 / 3", F[:2],
+     lambda x: b.mul(x, b.broadcast(b.div(b.constant(1, x.dtype), b.constant(3, x.dtype)), x.shape)), ["mul"]),
     ("1 / 0 stays", F[:2], lambda x: b.mul(b.div(full(x, 1), full(x, 0)), x), ["div", "mul"]),
     ("-0.1 * x", F[:2], lambda x: b.mul(b.neg(full(x, 0.1)), x), ["mul"]),
     ("sum over size 1", F, lambda x: b.sum(b.reshape(x, (16, 1)), (1,)), []),
