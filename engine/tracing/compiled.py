@@ -97,28 +97,31 @@ class _Source:
 class _Traced:
     """One plan, where its inputs come from and where its outputs go.
 
-    ``states`` are cells that were rebound, ``grads`` cells whose gradient was set: to the number of a target
-    (the first ``results`` are what the function returned) or to None. ``presence`` says of which cells the
-    gradient was read, and whether there was one; ``frozen`` whether cells from outside required gradients.
+    Inputs are the ``used`` numbers of the host, what lies in ``sources``, and what ``cells`` hold. ``states``
+    are cells that were rebound, ``grads`` cells whose gradient was set: to the number of a target (the first
+    ``results`` are what the function returned) or to None. ``presence`` says of which cells the gradient was
+    read, and whether there was one; ``flags`` which cells from ``outside`` required gradients.
     """
 
     executable: Executable
     hosted: tuple[Callable[[], list[Array]], ...]
     used: tuple[int, ...]
     sources: tuple[_Source, ...]
+    cells: tuple[Cell, ...]
     structure: Structure
     results: int
     states: tuple[_Source, ...]
     grads: tuple[tuple[_Source, int | None], ...]
     presence: tuple[tuple[_Source, bool], ...]
-    frozen: tuple[tuple[Cell, bool], ...]
+    outside: tuple[Cell, ...]
+    flags: list[bool]
     guards: tuple[tuple[Callable[[], Any], Any], ...]
 
     def holds(self, arguments: Sequence[Tensor]) -> bool:
         """Whether the function would do again what was traced."""
         return (
             all(read() == value for read, value in self.guards)
-            and all(cell._requires_grad == flag for cell, flag in self.frozen)
+            and [cell._requires_grad for cell in self.outside] == self.flags
             and all((source.find(arguments)._grad is not None) == there for source, there in self.presence)
         )
 
@@ -126,12 +129,14 @@ class _Traced:
         """One call; ``hosted`` are the numbers of the host if tracing has made them already."""
         if hosted is None:
             hosted = [value for produce in self.hosted for value in produce()]
-        values = [source.read(arguments) for source in self.sources]
-        values[:0] = [hosted[i] for i in self.used]
+        values = [hosted[i] for i in self.used]
+        values += [source.read(arguments) for source in self.sources]
+        values += [cell._value for cell in self.cells]
         outputs, news = self.executable.run(values)
         for source, value in zip(self.states, news, strict=True):
-            cell = source.find(arguments)
-            cell._set(value, None, cell._requires_grad)
+            cell = source.cell if source.cell is not None else arguments[source.argument]
+            if cell._value is not value:  # else it was written in place
+                cell._set(value, None, cell._requires_grad)
         for source, place in self.grads:
             source.find(arguments)._grad = None if place is None else wrap(outputs[place])
         return unflatten(self.structure, [wrap(value) for value in outputs[: self.results]])
@@ -157,18 +162,26 @@ def _trace(
     reached |= {old for old, _ in outcome.changed}
     used = tuple([i for i, node in enumerate(hosted) if node in reached])
     sources = {node: source for node, source in outcome.sources.items() if node in reached}
-    inputs = [*[hosted[i] for i in used], *sources]
+    cells = {
+        node: source.cell
+        for node, source in sources.items()
+        if source.cell is not None and not source.of_grad
+    }
+    sources = {node: source for node, source in sources.items() if node not in cells}
+    inputs = [*[hosted[i] for i in used], *sources, *cells]
     traced = _Traced(
         executable=Executable(inputs, outcome.targets, outcome.changed, device),
         hosted=tuple([produce for produce, _, _ in tracer.hosted]),
         used=used,
         sources=tuple(sources.values()),
+        cells=tuple(cells.values()),
         structure=structure,
         results=outcome.results,
         states=tuple([outcome.sources[old] for old, _ in outcome.changed]),
         grads=tuple(outcome.grads),
         presence=tuple(outcome.presence),
-        frozen=tuple([(cell, cell._requires_grad) for cell in outcome.outside]),
+        outside=tuple(outcome.outside),
+        flags=[cell._requires_grad for cell in outcome.outside],
         guards=tuple(tracer.guards),
     )
     return traced, [value for _, values, _ in tracer.hosted for value in values]
@@ -199,7 +212,7 @@ class _Outcome:
                 continue
             if source.cell is not None:
                 self.outside.append(cell)
-            if cell._value is not lifted.symbol:
+            if cell._value is not cast(Any, lifted.symbol):
                 self.changed.append((lifted.symbol.node, tracer.symbols.node(cell._value)))
             if lifted.grad_written:
                 written.append((source, cell._grad))

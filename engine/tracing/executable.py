@@ -7,13 +7,17 @@ from sys import getrefcount
 
 from engine.compiler.blueprint import State
 from engine.compiler.plan import Plan
+from engine.core.dtype import float32
 from engine.core.node import Node
 from engine.devices.array import Array, Storage, contiguous_strides
 from engine.devices.cpu.device import CpuDevice
 
 
 class Executable:
-    """``targets`` and the new values of ``states`` as a function of ``inputs``, whose sizes are known."""
+    """``targets`` and the new values of ``states`` as a function of ``inputs``, whose sizes are known.
+
+    One thread at a time.
+    """
 
     def __init__(
         self, inputs: Sequence[Node], targets: Sequence[Node], states: Sequence[State], device: CpuDevice
@@ -21,43 +25,58 @@ class Executable:
         self.plan = Plan(inputs, targets, device, states=states)
         self._binding = binding = self.plan.bind({})
         self._device = device
-        kept = [
-            False if k is not None else place
-            for k, place in zip(binding.unchanged, binding.blueprint.in_place, strict=True)
-        ]
+        self._seen: list[Array | None] = [None] * len(inputs)
+        self._held: list[Array] = [_NOTHING] * len(inputs)
+        self._addresses = [0] * len(inputs)
         numbers = [self.plan.number(old) for old, _ in states]
-        self._states = list(zip(numbers, kept, binding.unchanged, binding.state_bytes, strict=True))
+        in_place = binding.blueprint.in_place
+        self._states = list(zip(numbers, in_place, binding.unchanged, binding.state_bytes, strict=True))
 
-    def run(self, values: list[Array]) -> tuple[list[Array], list[Array]]:
+    def run(self, values: Sequence[Array]) -> tuple[list[Array], list[Array]]:
         """The targets, and the new values of the states.
 
-        A state is written in place where apart from a cell only ``values`` holds its array.
-        Raises BoundsError, before any state has changed, for a checked index out of range.
+        A state whose array came from the last run is written in place where nobody holds it but one cell and
+        ``values``; the result is then the array itself. Raises BoundsError, before any state has changed, for
+        a checked index out of range.
         """
-        for i, x in enumerate(values):
-            if not x.is_contiguous:
-                values[i] = self._device.contiguous(x)
-        binding = self._binding
+        self._look_at(values)
+        binding, held, addresses = self._binding, self._held, self._addresses
         outputs = [Storage(nbytes) for nbytes in binding.output_bytes]
         news: list[Array] = []
+        places: list[int] = []
         for number, in_place, unchanged, nbytes in self._states:
-            if unchanged is not None or (in_place and _is_alone(values, number)):
-                news.append(values[number])
+            if unchanged is not None or (
+                in_place
+                and getrefcount(held[number]) == _OWN_ARRAY
+                and getrefcount(held[number].storage) == _OWN_STORAGE
+            ):
+                news.append(held[number])
+                places.append(addresses[number])
             else:
-                shape = values[number].shape
-                news.append(Array(Storage(nbytes), 0, shape, contiguous_strides(shape), values[number].dtype))
-        addresses = [x.storage.address + x.offset * x.dtype.size for x in values]
-        addresses += [storage.address for storage in outputs]
-        addresses += [x.storage.address + x.offset * x.dtype.size for x in news]
-        binding.execute(addresses)
-        return binding.show(values, outputs), news
+                storage, x = Storage(nbytes), held[number]
+                news.append(Array(storage, 0, x.shape, contiguous_strides(x.shape), x.dtype))
+                places.append(storage.address)
+        binding.execute([*addresses, *[storage.address for storage in outputs], *places])
+        return binding.show(held, outputs), news
+
+    def _look_at(self, values: Sequence[Array]) -> None:
+        """Lays out what differs from the run before."""
+        seen = self._seen
+        for i, x in enumerate(values):
+            if x is not seen[i]:
+                seen[i] = x
+                self._held[i] = self._device.contiguous(x)
+                self._addresses[i] = self._held[i].address
 
 
-def _is_alone(values: list[Array], number: int) -> bool:
-    """Whether only a cell and ``values`` hold this array, and only the array its memory."""
-    return getrefcount(values[number]) == _ARRAY and getrefcount(values[number].storage) == _STORAGE
+_NOTHING = Array(Storage(0), 0, (0,), (1,), float32)
 
 
-_cell = [Array(Storage(0), 0, (0,), (1,), None)]  # type: ignore[arg-type]
-_values = [_cell[0]]
-_ARRAY, _STORAGE = getrefcount(_values[0]), getrefcount(_values[0].storage)
+def _references() -> tuple[int, int]:
+    """References to an array and its memory that a cell, ``values``, ``seen`` and ``held`` hold."""
+    held = [Array(Storage(0), 0, (0,), (1,), float32)]
+    others = [list(held), list(held), list(held)]
+    return getrefcount(held[0]), getrefcount(held[0].storage) + 0 * len(others)
+
+
+_OWN_ARRAY, _OWN_STORAGE = _references()

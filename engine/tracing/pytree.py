@@ -85,5 +85,5 @@ def _unflatten(structure: Structure, leaves: Iterator[Tensor]) -> Any:
     children = [_unflatten(child, leaves) for child in structure.children]
     if structure.kind in (list, tuple):
         return structure.kind(children)
-    named = dict(zip(structure.names, children, strict=True))
+    named: dict[Any, Any] = dict(zip(structure.names, children, strict=True))
     return named if structure.kind is dict else structure.kind(**named)

@@ -28,8 +28,8 @@ class Symbol:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise TracingError(
-            f"{user_line()}: a value is asked for (item(), tolist(), bool(), float() or printing) that is not "
-            "known while engine.compile traces the function. Return the tensor and read it outside, or choose "
+            f"{user_line()}: a value is asked for (item(), tolist(), bool(), float() or printing) that is "
+            "unknown while engine.compile traces the function. Return the tensor, read it outside, or choose "
             "between values with where()"
         )
 
