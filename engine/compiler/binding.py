@@ -10,14 +10,17 @@ from typing import Any, cast
 
 from engine.compiler.access import Access
 from engine.compiler.blueprint import Blueprint, FusedStep, SingleStep, Step
+from engine.compiler.dots import DotStep
+from engine.compiler.lower import Lowered
 from engine.compiler.memory import ALIGNMENT, Block, Takeover, place
-from engine.compiler.sized import Sizes, at_sizes
-from engine.compiler.table import ARENA, FIRST_BASE, NULL_BASE, Item, Probe, Table, waves_of
+from engine.compiler.sized import Sized, Sizes, at_sizes
+from engine.compiler.table import ARENA, FIRST_BASE, NULL_BASE, Buffer, Item, Probe, Table, waves_of
 from engine.core.dim import Dim, Shape, evaluate
 from engine.core.node import Node
 from engine.core.opdef import OPS
 from engine.devices.array import Array, Storage, contiguous_strides, ffi
 from engine.devices.cpu.device import CpuDevice
+from engine.devices.cpu.dot import prepare_fused
 from engine.devices.cpu.layout import Operand, Task
 from engine.devices.cpu.step import Call, Ref
 
@@ -249,6 +252,8 @@ class Binding:
                 raise self._refused(table.waves[wave].probe, [0, pointers.address])
 
     def _items(self, step: Step, number: int) -> list[Item]:
+        if isinstance(step, DotStep):
+            return self._fused_dot(step, number)
         return self._fused(step, number) if isinstance(step, FusedStep) else self._single(step, number)
 
     def _fused(self, step: FusedStep, number: int) -> list[Item]:
@@ -260,16 +265,40 @@ class Binding:
             self._write(node, step.fixed, sized.partial * node.dtype.size)
         if not sized.chunks:
             return []
-        scratch = iter(sized.scratch)
-        buffers = []
-        for layout, offset in zip(lowered.layouts, sized.offsets, strict=True):
-            if layout.source is None:
-                buffers.append((self._fresh(next(scratch), step.fixed), 0))
-            else:
-                buffers.append((self.block(layout.source), offset))
+        buffers = self._buffers(lowered, sized, sized.chunks, step.fixed)
         kernel = self.device.native.symbol(self.blueprint.text, step.name)
         call = Call(kernel, sized.words, sized.chunks)
         return [Item(call, buffers, number, step.level, 0, lowered.cost * sized.elements)]
+
+    def _buffers(self, lowered: Lowered, sized: Sized, chunks: int, fixed: bool) -> list[Buffer]:
+        """What a kernel reads and writes, with scratch for that many chunks."""
+        scratch = iter(sized.scratch)
+        buffers: list[Buffer] = []
+        for layout, offset in zip(lowered.layouts, sized.offsets, strict=True):
+            if layout.source is None:
+                buffers.append((self._fresh(next(scratch) // max(sized.chunks, 1) * chunks, fixed), 0))
+            else:
+                buffers.append((self.block(layout.source), offset))
+        return buffers
+
+    def _fused_dot(self, step: DotStep, number: int) -> list[Item]:
+        for node in step.writes:
+            self._write(node, step.fixed)
+        lowered, native = step.lowered, self.device.native
+        sized = at_sizes(lowered, self.sizes)
+        read = [self._operand(access) for access in step.accesses]
+        shape = self.shape(step.dot.shape)
+        if not prod(shape):
+            return []
+        operands = tuple([operand for operand, _ in read])
+        task = Task("dot", (), operands, shape, step.dot.dtype, row_major=True)
+        product = prepare_fused(native, task, step.whole_rows)
+        buffers = [(self.block(step.into), 0), *[place for _, place in read]]
+        buffers += self._buffers(lowered, sized, product.chunks, step.fixed)
+        kernel = native.symbol(self.blueprint.text, step.name)
+        call = Call(kernel, [product.kernel, *product.words, *sized.words], product.chunks)
+        cost = self._cost(step.dot, operands) + lowered.cost * sized.elements
+        return [Item(call, buffers, number, step.level, 0, cost)]
 
     def _operand(self, access: Access) -> tuple[Operand, tuple[Block, int]]:
         operand = Operand(self.shape(access.shape), self.shape(access.strides), access.source.dtype)

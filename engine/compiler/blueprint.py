@@ -8,11 +8,13 @@ from typing import TypeAlias
 
 from engine.autodiff.merge import merge
 from engine.compiler.access import Access, whole
-from engine.compiler.cluster import Refusal, Single
+from engine.compiler.cluster import Cluster, Refusal, Single
+from engine.compiler.dots import DotStep, attach, joined
 from engine.compiler.fuse import Fusion
 from engine.compiler.loopir import Kernel, Load, Store
 from engine.compiler.lower import Lowered, lower
 from engine.core.node import Node
+from engine.emit.dot import print_fused_dot
 from engine.emit.kernel import print_kernel
 
 State: TypeAlias = tuple[Node, Node]
@@ -65,7 +67,7 @@ class SingleStep:
         return (self.node,)
 
 
-Step: TypeAlias = FusedStep | SingleStep
+Step: TypeAlias = FusedStep | SingleStep | DotStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ def draw(targets: Sequence[Node], states: Sequence[State]) -> Blueprint:
     fusion = Fusion(order, leaders, wanted)
     reads = [fusion.read(target) for target in wanted]
     results, news = reads[: len(targets)], reads[len(targets) :]
+    attach(fusion, {access.source for access in news})
     steps, text = _lowered(fusion, reads)
     steps, owned = _owned(steps, results, states, news)
     olds = {access.source: old for (old, _), access in zip(states, owned, strict=True)}
@@ -108,6 +111,7 @@ def _lowered(fusion: Fusion, results: Iterable[Access]) -> tuple[list[Step], str
     for step in fusion.steps:
         stored.update(access.source for access in step.accesses if fusion.home.get(access.source) is not step)
     names: dict[Kernel, str] = {}
+    dots: dict[str, str] = {}
     texts = ['#include "fused.h"\n']
     steps: list[Step] = []
     for step in fusion.steps:
@@ -120,8 +124,13 @@ def _lowered(fusion: Fusion, results: Iterable[Access]) -> tuple[list[Step], str
             name = names[lowered.kernel] = f"kernel_{len(names)}"
             texts.append(print_kernel(lowered.kernel, name))
         takeovers = tuple(_takeovers(lowered))
-        steps.append(FusedStep(step.level, step.fixed, tuple(step.nodes), lowered, name, takeovers))
-    return steps, "\n".join(texts)
+        if isinstance(step, Cluster) and step.product is not None:
+            fused = joined(step, lowered, name, step.product.node in stored, takeovers)
+            dots[fused.name] = print_fused_dot(fused.name, name)
+            steps.append(fused)
+        else:
+            steps.append(FusedStep(step.level, step.fixed, tuple(step.nodes), lowered, name, takeovers))
+    return steps, "\n".join([*texts, *dots.values()])
 
 
 def _takeovers(lowered: Lowered) -> Iterable[tuple[Node, Node]]:

@@ -91,6 +91,8 @@ class Cluster:
     places: dict[Node, Place] = field(default_factory=dict)
     reads: dict[Node, list[Access]] = field(default_factory=dict)
     partials: dict[Node, Node] = field(default_factory=dict)
+    product: Single | None = None
+    """A dot that it takes in as its epilogue."""
 
     @property
     def nodes(self) -> list[Node]:
@@ -99,7 +101,8 @@ class Cluster:
     @property
     def accesses(self) -> list[Access]:
         """What it reads from buffers."""
-        return [access for own in self.reads.values() for access in own if access.source not in self.places]
+        own = [access for own in self.reads.values() for access in own if access.source not in self.places]
+        return own if self.product is None else [*own, *self.product.accesses]
 
     @property
     def by_lanes(self) -> bool:

@@ -276,6 +276,10 @@ class Fusion:
         cluster.places, cluster.reads = held
         return False
 
+    def fits(self, cluster: Cluster, space: Space) -> bool:
+        """Whether all that ``cluster`` reads fits its space cut or divided as ``space`` is."""
+        return self._still_readable(cluster, space, cluster.places, None)
+
     # ---- joining
 
     def _join(self, cluster: Cluster, candidate: Candidate) -> bool:

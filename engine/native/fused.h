@@ -7,6 +7,12 @@
 #include "kmath.h"
 #include "reduce.h"
 
+/* Products and kernels that work on a block of them: see gemm.h. */
+typedef void (*gm_rows)(void **bufs, const int64_t *d, int64_t chunk, int64_t r0, int64_t r1, int64_t c0,
+                        int64_t c1);
+typedef void (*gm_fused_dot)(void **bufs, const int64_t *d, int64_t chunk, gm_rows rows);
+typedef void (*gm_products)(void **bufs, const int64_t *d, int64_t first, int64_t end);
+
 /* head_T(v, m, rest): the first m lanes of v, `rest` in the others. */
 static const int32_t gm_lane_numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 static const int64_t gm_wide_numbers[8] = {0, 1, 2, 3, 4, 5, 6, 7};
