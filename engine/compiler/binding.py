@@ -43,7 +43,8 @@ class Binding:
     """One blueprint at one choice of sizes. Only read after it is made, so any number of threads may run it.
 
     A run's bases are null, its arena, the inputs' addresses, those of ``output_bytes`` and of the states.
-    ``arena_bytes`` is what one run needs beside inputs and outputs, ``buffer_bytes`` the sum of what lies there.
+    ``arena_bytes`` is what one run needs beside inputs and outputs, its first ``pointer_bytes`` for the call itself;
+    ``buffer_bytes`` is the sum of what lies there.
     """
 
     def __init__(self, blueprint: Blueprint, inputs: Sequence[Node], device: CpuDevice, sizes: Sizes) -> None:
@@ -71,9 +72,9 @@ class Binding:
         self.waves = waves_of(items)
         self.takeovers = self._takeovers()
         pointers = 8 * sum(len(item.buffers) for item in items)
-        start = -(-pointers // ALIGNMENT) * ALIGNMENT
+        self.pointer_bytes = max(-(-pointers // ALIGNMENT), 1) * ALIGNMENT
         arena = self.arena_blocks()
-        self.arena_bytes = place(arena, self.takeovers, start) if items else ALIGNMENT
+        self.arena_bytes = place(arena, self.takeovers, self.pointer_bytes)
         self.buffer_bytes = sum(block.nbytes for block in arena)
         self.table = Table(self.waves)
         bases = FIRST_BASE + len(inputs) + len(self.output_nodes) + len(blueprint.states)

@@ -74,7 +74,8 @@ Step: TypeAlias = FusedStep | SingleStep | DotStep
 class Blueprint:
     """``results`` say how each target is read, then how the new value of each state is: all of a node's buffer.
 
-    ``in_place`` tells which states may be written where they are read. Steps of one level do not depend on each
+    ``in_place`` tells which states may be written where they are read, ``operands`` what each node is computed from.
+    Steps of one level do not depend on each
     other; fixed ones depend on no input.
     """
 
@@ -84,6 +85,7 @@ class Blueprint:
     in_place: tuple[bool, ...]
     text: str
     refusals: tuple[Refusal, ...]
+    operands: dict[Node, tuple[Node, ...]]
 
 
 def draw(targets: Sequence[Node], states: Sequence[State]) -> Blueprint:
@@ -100,8 +102,9 @@ def draw(targets: Sequence[Node], states: Sequence[State]) -> Blueprint:
     steps = _late(steps, {access.source for access in [*results, *owned]}, olds)
     in_place = [_is_in_place(steps, results, old, own) for (old, _), own in zip(states, owned, strict=True)]
     steps.sort(key=lambda step: (not step.fixed, step.level))
+    operands = {node: tuple([fusion.read(x).source for x in node.inputs]) for node in fusion.home if node.inputs}
     return Blueprint(
-        tuple(steps), tuple(results), tuple(owned), tuple(in_place), text, tuple(fusion.refusals)
+        tuple(steps), tuple(results), tuple(owned), tuple(in_place), text, tuple(fusion.refusals), operands
     )
 
 

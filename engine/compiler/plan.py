@@ -8,6 +8,10 @@ from typing import TypeAlias
 
 from engine.compiler.binding import Binding
 from engine.compiler.blueprint import Blueprint, State, draw
+from engine.compiler.describe import describe, shown_targets
+from engine.compiler.profile import Profile, Verdict, example_values, profile, verify
+from engine.compiler.render import html, svg
+from engine.compiler.report import Names
 from engine.compiler.session import Session
 from engine.compiler.sized import Sizes
 from engine.core.dim import Dim, Poly, evaluate
@@ -89,6 +93,58 @@ class Plan:
         """Runs in which the states, which begin with ``values``, go on from each run to the next."""
         return Session(self, values)
 
+    # ---- looking at it
+
+    def describe(self, sizes: Sizes | None = None) -> str:
+        """Each step: what it computes from what, bytes and operations, where results lie; and refused fusions."""
+        binding = self.bind(sizes or {})
+        names = self.node_names()
+        return describe(binding, names, shown_targets(binding, names))
+
+    def profile(self, feeds: Feeds | None = None, sizes: Sizes | None = None, repeats: int = 5) -> Profile:
+        """The measured time of each step beside its bound; without feeds, on values made up for ``sizes``."""
+        arrays, binding = self._example(feeds, sizes)
+        return profile(self, binding, arrays, self.node_names(), repeats)
+
+    def verify(self, feeds: Feeds | None = None, sizes: Sizes | None = None) -> Verdict:
+        """Whether the results have the bits of one node a kernel."""
+        arrays, binding = self._example(feeds, sizes)
+        return verify(self, binding, arrays)
+
+    def trace_events(self, feeds: Feeds | None = None, sizes: Sizes | None = None) -> str:
+        """One run as Chrome trace events (JSON)."""
+        return self.profile(feeds, sizes).trace_events()
+
+    def _repr_html_(self) -> str:
+        binding = self._some_binding()
+        return f"<pre>{self!r}</pre>" if binding is None else html(binding, self.node_names())
+
+    def _repr_svg_(self) -> str | None:
+        binding = self._some_binding()
+        return None if binding is None else svg(binding, self.node_names())
+
+    def __repr__(self) -> str:
+        symbols = f" over {', '.join(self.symbols)}" if self.symbols else ""
+        steps = len(self.blueprint.steps)
+        return f"<Plan{symbols}: {len(self.inputs)} inputs, {len(self.targets)} targets, {steps} steps>"
+
+    def _some_binding(self) -> Binding | None:
+        """The binding to show: the latest one, or the only one there can be."""
+        if not self.symbols:
+            return self.bind({})
+        return next(reversed(self._bindings.values()), None)
+
+    def node_names(self) -> Names:
+        labels = [self._given_name(k) or f"input {k}" for k in range(len(self.inputs))]
+        return Names(self.inputs, labels, self.blueprint.steps)
+
+    def _example(self, feeds: Feeds | None, sizes: Sizes | None) -> tuple[list[Array], Binding]:
+        if feeds is not None:
+            arrays = self.arrays(feeds)
+            return arrays, self.binding(arrays)
+        binding = self.bind(sizes or {})
+        return example_values(self.inputs, binding.input_shapes), binding
+
     # ---- feeds
 
     def number(self, key: Node | str) -> int:
@@ -119,8 +175,10 @@ class Plan:
 
     def label(self, number: int) -> str:
         """What messages call an input."""
-        names = [name for name, k in self._numbers.items() if k == number and isinstance(name, str)]
-        return names[0] if names else f"input {number} {self.inputs[number]}"
+        return self._given_name(number) or f"input {number} {self.inputs[number]}"
+
+    def _given_name(self, number: int) -> str | None:
+        return next((name for name, k in self._numbers.items() if k == number and isinstance(name, str)), None)
 
     def fitting(self, number: int, x: Array) -> Array:
         """``x`` as it is fed: row by row. Raises ShapeError or DTypeError where it is not what the input is."""
