@@ -13,6 +13,7 @@ from engine.compiler.dots import DotStep, attach, joined
 from engine.compiler.fuse import Fusion
 from engine.compiler.loopir import Kernel, Load, Store
 from engine.compiler.lower import Lowered, lower
+from engine.compiler.simplify import simplify
 from engine.core.node import Node
 from engine.emit.dot import print_fused_dot
 from engine.emit.kernel import print_kernel
@@ -23,8 +24,8 @@ State: TypeAlias = tuple[Node, Node]
 
 @dataclass(frozen=True, slots=True)
 class FusedStep:
-    """A printed kernel. ``nodes`` are those it computes, ``takeovers`` pairs (read, written) of which the written
-    one may lie where the read one does.
+    """A printed kernel. ``nodes`` are those it computes, ``takeovers`` pairs (read, written) of which the
+    written one may lie where the read one does.
     """
 
     level: int
@@ -75,8 +76,7 @@ class Blueprint:
     """``results`` say how each target is read, then how the new value of each state is: all of a node's buffer.
 
     ``in_place`` tells which states may be written where they are read, ``operands`` what each node is computed from.
-    Steps of one level do not depend on each
-    other; fixed ones depend on no input.
+    Steps of one level do not depend on each other; fixed ones depend on no input.
     """
 
     steps: tuple[Step, ...]
@@ -90,7 +90,7 @@ class Blueprint:
 
 def draw(targets: Sequence[Node], states: Sequence[State]) -> Blueprint:
     """The blueprint of ``targets`` and of the new values of ``states``."""
-    wanted = [*targets, *[new for _, new in states]]
+    wanted = simplify([*targets, *[new for _, new in states]])
     order, leaders = merge(wanted)
     fusion = Fusion(order, leaders, wanted)
     reads = [fusion.read(target) for target in wanted]
