@@ -160,6 +160,8 @@ def _trace(
     hosted = [node for _, _, nodes in tracer.hosted for node in nodes]
     reached = {*post_order([*outcome.targets, *[new for _, new in outcome.changed]])}
     reached |= {old for old, _ in outcome.changed}
+    unread = [node for node in dict.fromkeys(tracer.symbols.checks) if node not in reached]
+    reached |= {*post_order(unread)}
     used = tuple([i for i, node in enumerate(hosted) if node in reached])
     sources = {node: source for node, source in outcome.sources.items() if node in reached}
     cells = {
@@ -170,7 +172,7 @@ def _trace(
     sources = {node: source for node, source in sources.items() if node not in cells}
     inputs = [*[hosted[i] for i in used], *sources, *cells]
     traced = _Traced(
-        executable=Executable(inputs, outcome.targets, outcome.changed, device),
+        executable=Executable(inputs, [*outcome.targets, *unread], outcome.changed, device),
         hosted=tuple([produce for produce, _, _ in tracer.hosted]),
         used=used,
         sources=tuple(sources.values()),

@@ -43,18 +43,34 @@ def user_line() -> str:
 
 
 class SymbolDevice:
-    """Gives each primitive its node."""
+    """Gives each primitive its node.
+
+    Indices are checked once: whoever reads or writes at the same ones again relies on that. ``checks`` are the
+    nodes that are relied on.
+    """
 
     name = "tracing"
     exact = True
 
     def __init__(self) -> None:
+        self.checks: list[Node] = []
+        self._checked: dict[Any, Node] = {}
         self._constants: dict[int, tuple[Array, Node]] = {}
 
     def run(
         self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Any], shape: tuple[int, ...], dtype: DType
     ) -> Any:
-        return Symbol(Node(op, tuple([self.node(x) for x in inputs]), attrs, shape, dtype))
+        operands = tuple([self.node(x) for x in inputs])
+        if attrs[-1:] != ("checked",):
+            return Symbol(Node(op, operands, attrs, shape, dtype))
+        indices = operands[1:] if op == "gather" else operands[1:-1]
+        key = indices, operands[0].shape[: len(indices)]
+        first = self._checked.get(key)
+        if first is None:
+            node = self._checked[key] = Node(op, operands, attrs, shape, dtype)
+            return Symbol(node)
+        self.checks.append(first)
+        return Symbol(Node(op, operands, (*attrs[:-1], "clamp"), shape, dtype))
 
     def node(self, x: Any) -> Node:
         """The node of a value; of an array it is a constant."""
