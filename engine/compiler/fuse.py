@@ -73,6 +73,7 @@ class Fusion:
         self._readers = self._count_readers(order, targets)
         for node in order:
             self._place(node)
+        self._unite()
         steps = sorted(self._steps, key=lambda step: step.level)
         recompute(self, steps, {self.read(target).source for target in targets})
         self._finish()
@@ -223,12 +224,28 @@ class Fusion:
             return None
         first, *others = clusters
         for other in others:
-            group = [Candidate(own, *_placed(own, reads)) for own, reads in other.reads.items()]
-            if not self._admit(first, group):
+            if not self._merge(first, other):
                 self._refuse(sources[0], node, "its operands come from kernels that run side by side")
                 return None
-            del self._steps[other]
         return first
+
+    def _merge(self, first: Cluster, other: Cluster) -> bool:
+        """Whether ``first`` takes in all of ``other``, which is on the same level."""
+        if not self._admit(first, [Candidate(own, *_placed(own, reads)) for own, reads in other.reads.items()]):
+            return False
+        del self._steps[other]
+        return True
+
+    def _unite(self) -> None:
+        """Merges kernels of a level that read the same elements."""
+        first: dict[tuple[int, bool, Node], Cluster] = {}
+        for cluster in [step for step in self._steps if isinstance(step, Cluster)]:
+            sources = {a.source: None for a in cluster.accesses if a.strides and 0 not in a.strides}
+            keys = [(cluster.level, cluster.fixed, source) for source in sources]
+            others = dict.fromkeys([first[key] for key in keys if key in first])
+            home = next((own for own in others if self._merge(own, cluster)), cluster)
+            for key in keys:
+                first.setdefault(key, home)
 
     def _finish(self) -> None:
         """What completes the reductions that kernels collect by lanes."""
