@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from engine.autodiff.merge import merge
+from engine.compiler.cluster import Single
+from engine.compiler.fuse import Fusion
+from engine.compiler.lower import lower
 from engine.compiler.plan import Plan
+from engine.compiler.simplify import simplify
+from engine.compiler.verify import verify
 from engine.core import build as b
 from engine.core.dim import Dim, evaluate as size_at
 from engine.core.dtype import (
@@ -291,6 +297,22 @@ def sized(nodes: Sequence[Node], sizes: Mapping[str, int]) -> list[Node]:
     return [made[node] for node in nodes]
 
 
+def verified(targets: Sequence[Node]) -> None:
+    """Compiles as far as kernels, and checks every stage."""
+    verify("graph", targets)
+    simple = simplify(targets)
+    verify("graph", simple)
+    order, leaders = merge(simple)
+    fusion = Fusion(order, leaders, simple)
+    verify("clusters", fusion)
+    stored = {fusion.read(target).source for target in simple}
+    for step in fusion.steps:
+        stored.update(access.source for access in step.accesses if fusion.home.get(access.source) is not step)
+    for step in fusion.steps:
+        if not isinstance(step, Single):
+            verify("loops", lower(step, fusion, stored).kernel)
+
+
 def compare(
     plan: Plan,
     leaves: Sequence[Node],
@@ -314,4 +336,4 @@ def compare(
             assert canonical(got) == canonical(want), f"{target} in run {turn}, sizes {dict(sizes)}"
 
 
-__all__ = ["ALL", "Pool", "canonical", "compare", "fill", "sized"]
+__all__ = ["ALL", "Pool", "canonical", "compare", "fill", "sized", "verified"]

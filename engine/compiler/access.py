@@ -106,7 +106,7 @@ def padded(x: Access, shape: Shape, low: tuple[Dim, ...]) -> Access:
     for first, size, stride, whole_size in zip(low, x.shape, x.strides, shape, strict=True):
         offset = offset - first * stride
         windows.append(None if size == whole_size else (first, first + size))
-    return Access(x.source, shape, offset, x.strides, tuple(windows))
+    return Access(x.source, shape, offset, x.strides, tuple(windows) if any(windows) else ())
 
 
 def _same(x: Access) -> Access:

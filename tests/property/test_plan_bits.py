@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given as draw
 from hypothesis import settings
 from hypothesis import strategies as st
-from plan_graphs import Pool, compare
+from plan_graphs import Pool, compare, verified
 
 from engine.autodiff.differentiate import differentiate
 from engine.compiler.plan import Plan
@@ -45,6 +45,7 @@ def grown(seed: int, family: str, steps: int, leading: object = None) -> tuple[P
 
 
 def check(pool: Pool, targets: list[Node], sizes: list[dict[str, int]], device: CpuDevice = CPU) -> None:
+    verified(targets)
     plan = Plan(pool.leaves, targets, device)
     text = plan.source()
     for own in sizes:
