@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from engine.compiler.binding import Binding
-from engine.compiler.blueprint import Blueprint, State, draw
+from engine.compiler.blueprint import State
 from engine.compiler.describe import describe, shown_targets
+from engine.compiler.plan_cache import PlanCache
 from engine.compiler.profile import Profile, Verdict, example_values, profile, verify
 from engine.compiler.render import html, svg
 from engine.compiler.report import Names
@@ -45,7 +46,8 @@ class Plan:
         self.states = tuple(states)
         self.device = device
         self._check_states()
-        self.blueprint: Blueprint = draw(self.targets, self.states)
+        plans = PlanCache(device.native.kernels.folder / "plans", device.toolchain.target)
+        self.blueprint = plans.blueprint(self.targets, self.states)
         self._numbers: dict[Node | str, int] = {node: k for k, node in enumerate(self.inputs)}
         for k, node in enumerate(self.inputs):
             if node.op == "parameter":
@@ -178,7 +180,9 @@ class Plan:
         return self._given_name(number) or f"input {number} {self.inputs[number]}"
 
     def _given_name(self, number: int) -> str | None:
-        return next((name for name, k in self._numbers.items() if k == number and isinstance(name, str)), None)
+        return next(
+            (name for name, k in self._numbers.items() if k == number and isinstance(name, str)), None
+        )
 
     def fitting(self, number: int, x: Array) -> Array:
         """``x`` as it is fed: row by row. Raises ShapeError or DTypeError where it is not what the input is."""
