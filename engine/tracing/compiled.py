@@ -45,7 +45,7 @@ class Compiled(Generic[P, R]):
         self._function = function
         self._lock = threading.RLock()
         self._traced: dict[Any, list[_Traced]] = {}
-        update_wrapper(self, function)
+        update_wrapper(self, function, updated=())
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         device = current_device()
