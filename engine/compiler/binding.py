@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from struct import Struct
@@ -52,6 +52,10 @@ class Binding:
         self.sizes = dict(sizes)
         self.device = device
         self.input_shapes = [self.shape(node.shape) for node in inputs]
+        self._forms = [
+            (shape, contiguous_strides(shape), node.dtype)
+            for shape, node in zip(self.input_shapes, inputs, strict=True)
+        ]
         self.blocks: dict[Node, Block] = {}
         self._kept: list[Any] = []
         self._lasting: dict[Node, Array] = {}
@@ -84,6 +88,19 @@ class Binding:
 
     # ---- running
 
+    def matching(
+        self, feeds: Mapping[Node | str, Array], numbers: Mapping[Node | str, int]
+    ) -> list[Array] | None:
+        """The arrays by number where all fit this binding as they are; else None, for a closer look."""
+        forms = self._forms
+        arrays: list[Any] = [None] * len(forms)
+        for key, x in feeds.items():
+            number = numbers.get(key)
+            if number is None or (x.shape, x.strides, x.dtype) != forms[number]:
+                return None
+            arrays[number] = x
+        return arrays if len(feeds) == len(forms) and None not in arrays else None
+
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         """The targets, then the new values of the states, for contiguous ``arrays`` of the inputs."""
         outputs = [Storage(nbytes) for nbytes in self.output_bytes]
@@ -93,6 +110,8 @@ class Binding:
         addresses += [storage.address for storage in news]
         self.execute(addresses)
         results = self.show(arrays, outputs)
+        if not news:
+            return results
         for access, storage, k in zip(self.blueprint.states, news, self.unchanged, strict=True):
             node = access.source
             shape = self.shape(node.shape)

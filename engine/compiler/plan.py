@@ -57,6 +57,7 @@ class Plan:
         self.symbols = sorted({name for node in self.inputs for dim in node.shape for name in _symbols(dim)})
         self._solving = [self._equation(name) for name in self.symbols]
         self._bindings: dict[tuple[int, ...], Binding] = {}
+        self._latest: Binding | None = None
         self._lock = threading.Lock()
 
     def source(self) -> str:
@@ -88,8 +89,12 @@ class Plan:
         Raises KeyError for a missing or unknown input, ShapeError, DTypeError, and BoundsError for a checked index
         out of range.
         """
-        arrays = self.arrays(feeds)
-        return self.binding(arrays).run(arrays)
+        latest = self._latest
+        matching = latest and latest.matching(feeds, self._numbers)
+        if latest is None or matching is None:
+            matching = self.arrays(feeds)
+            latest = self._latest = self.binding(matching)
+        return latest.run(matching)
 
     def session(self, values: Feeds) -> Session:
         """Runs in which the states, which begin with ``values``, go on from each run to the next."""

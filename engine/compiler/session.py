@@ -32,6 +32,12 @@ class Session:
             raise KeyError(f"a session takes a value for each state and nothing else; {', '.join(wrong)}")
         self._inputs: list[Array | None] = [None] * len(plan.inputs)
         self._fed = [k for k in range(len(plan.inputs)) if k not in self._states]
+        in_place = plan.blueprint.in_place
+        self._turning = [number for number, k in self._states.items() if not in_place[k]]
+        shown = {access.source for access in plan.blueprint.results}
+        self._shown = {number for number in self._states if plan.inputs[number] in shown}
+        self._binding: Binding | None = None
+        self._shapes: list[tuple[int, tuple[int, ...]]] = []
         self._spare: dict[int, Storage] = {}
         self._lent: set[int] = set()
         self._addresses = [0] * len(plan.inputs)
@@ -47,18 +53,21 @@ class Session:
         plan, inputs = self._plan, self._inputs
         if len(feeds) != len(self._fed):
             raise KeyError(f"feeds must be {', '.join(plan.label(k) for k in self._fed) or 'none'}")
+        shapes = []
         for key, x in feeds.items():
             number = plan.number(key)
             if number in self._states:
                 raise KeyError(f"{plan.label(number)} is a state; write it before the run")
             self._hold(number, plan.fitting(number, x))
-        binding = plan.binding(inputs)  # type: ignore[arg-type]
+            shapes.append((number, x.shape))
+        if self._binding is None or shapes != self._shapes:
+            self._binding, self._shapes = plan.binding(inputs), shapes  # type: ignore[arg-type]
+        binding = self._binding
         outputs = [Storage(nbytes) for nbytes in binding.output_bytes]
         elsewhere = self._elsewhere(binding)
-        news = [
-            elsewhere[number].address if number in elsewhere else self._addresses[number]
-            for number in self._states
-        ]
+        news = [self._addresses[number] for number in self._states]
+        for number, storage in elsewhere.items():
+            news[self._states[number]] = storage.address
         binding.execute([*self._addresses, *[storage.address for storage in outputs], *news])
         results = binding.show(inputs, outputs)  # type: ignore[arg-type]
         for number, storage in elsewhere.items():
@@ -91,15 +100,13 @@ class Session:
 
     def _elsewhere(self, binding: Binding) -> dict[int, Storage]:
         """Where states are written that this run must not write in place."""
+        moving = [number for number in self._lent if not self._is_alone(number)]
+        self._lent.intersection_update(moving)
         found: dict[int, Storage] = {}
-        for number, k in self._states.items():
-            if binding.unchanged[k] is not None:
-                continue
-            if not binding.blueprint.in_place[k] or (number in self._lent and not self._is_alone(number)):
-                spare = self._spare.pop(number, None)
-                found[number] = spare or Storage(binding.state_bytes[k])
-            else:
-                self._lent.discard(number)
+        for number in {*moving, *self._turning}:
+            k = self._states[number]
+            if binding.unchanged[k] is None:
+                found[number] = self._spare.pop(number, None) or Storage(binding.state_bytes[k])
         return found
 
     def _is_alone(self, number: int) -> bool:
@@ -111,7 +118,7 @@ class Session:
     def _swap(self, number: int, storage: Storage) -> None:
         x = self._inputs[number]
         assert x is not None
-        if number not in self._lent or self._is_alone(number):
+        if number not in self._lent and number not in self._shown:
             self._spare[number] = x.storage
         self._lent.discard(number)
         self._inputs[number] = Array(storage, 0, x.shape, contiguous_strides(x.shape), x.dtype)
