@@ -128,7 +128,7 @@ class Fusion:
         if is_movement(node):
             dims = common_refinement(solid(reads[0].shape), solid(node.shape))
             return None if dims is None else Candidate(node, dims, reads)
-        if node.op == "pad" and reads[1].source.op == "constant":
+        if node.op == "pad" and reads[1].source.op == "constant" and 0 not in reads[0].shape:
             return self._padding(node, reads[0])
         return None
 

@@ -119,12 +119,12 @@ class _Printer:
                 lines.append(f"const int64_t i0 = {'left' if rank > 1 else 'r'};")
         for k, buffer in enumerate(kernel.buffers):
             own = self.words[k]
-            place = " + ".join(f"i{axis} * d[{own + axis}]" for axis in range(rank)) or "0"
+            place = "".join(f" + i{axis} * d[{own + axis}]" for axis in range(rank))
             if buffer.scratch or buffer.partial:
-                place = "partial" if buffer.partial else f"chunk * d[{own + rank + 1}]"
+                place = " + partial" if buffer.partial else f" + chunk * d[{own + rank + 1}]"
             const = "" if buffer.written else "const "
             scalar = self.lanes[buffer.dtype].scalar
-            lines.append(f"{const}{scalar} *p{k} = ({const}{scalar} *)bufs[{k}] + {place};")
+            lines.append(f"{const}{scalar} *p{k} = ({const}{scalar} *)bufs[{k}]{place};")
             if buffer.windows:
                 lines.append(self._edges(k, buffer))
         return lines
@@ -357,7 +357,11 @@ class _Printer:
             text = expression(line.op, line.dtypes, line.dtype, names)
         if line.op == "select" and line.dtype is bool_:
             text = f"sel_i{8 * self.kernel.lanes}({', '.join(names)})"
-        return f"const {lane.vector} v{line.value} = ({lane.vector})({text});"
+        if line.dtype is bool_ or line.op == "bitcast":
+            text = f"({lane.vector}){text}"
+        elif text[0] == "(":  # the table's parentheses, around an operator
+            text = text[1:-1]
+        return f"const {lane.vector} v{line.value} = {text};"
 
     def _stored(self, line: Store, whole: bool | None) -> str:
         lane = self.lanes[self.kernel.buffers[line.buffer].dtype]
