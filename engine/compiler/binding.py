@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from struct import Struct
 from typing import Any, cast
 
 from engine.compiler.access import Access
-from engine.compiler.blueprint import Blueprint, FusedStep, SingleStep, Step
-from engine.compiler.dots import DotStep
+from engine.compiler.blueprint import Blueprint
+from engine.compiler.chains import per_unit
 from engine.compiler.lower import Lowered
 from engine.compiler.memory import ALIGNMENT, Block, Takeover, place
-from engine.compiler.sized import Sized, Sizes, at_sizes
+from engine.compiler.sized import CHUNK_COST, Sized, Sizes, at_sizes
+from engine.compiler.steps import ChainStep, DotStep, FusedStep, SingleStep, Step
 from engine.compiler.table import ARENA, FIRST_BASE, NULL_BASE, Buffer, Item, Probe, Table, waves_of
 from engine.core.dim import Dim, Shape, evaluate
 from engine.core.node import Node
 from engine.core.opdef import OPS
 from engine.devices.array import Array, Storage, contiguous_strides, ffi
 from engine.devices.cpu.device import CpuDevice
-from engine.devices.cpu.dot import prepare_fused
+from engine.devices.cpu.dot import prepare_fused, prepare_products
 from engine.devices.cpu.layout import Operand, Task
 from engine.devices.cpu.step import Call, Ref
 
+FEW_UNITS, LONG_UNIT = 4, 64 * CHUNK_COST  # chains of fewer and longer units run part by part
+MANY_CHUNKS = 32
 FLOPS_AN_ADDITION = 16  # of a dot, in the time of an addition in memory-bound kernels
 
 
@@ -274,6 +277,8 @@ class Binding:
     def _items(self, step: Step, number: int) -> list[Item]:
         if isinstance(step, DotStep):
             return self._fused_dot(step, number)
+        if isinstance(step, ChainStep):
+            return self._chain(step, number)
         return self._fused(step, number) if isinstance(step, FusedStep) else self._single(step, number)
 
     def _fused(self, step: FusedStep, number: int) -> list[Item]:
@@ -319,6 +324,34 @@ class Binding:
         call = Call(kernel, [product.kernel, *product.words, *sized.words], product.chunks)
         cost = self._cost(step.dot, operands) + lowered.cost * sized.elements
         return [Item(call, buffers, number, step.level, 0, cost)]
+
+    def _chain(self, step: ChainStep, number: int) -> list[Item]:
+        """One launch over the units; where these are few and long, one for each part."""
+        alone = [item for part in step.parts for item in self._items(part, number)]
+        units, cost = self.size(step.units), sum(item.cost for item in alone)
+        if len(alone) < len(step.parts) or (units < FEW_UNITS and cost >= units * LONG_UNIT):
+            return [replace(item, stage=stage) for stage, item in enumerate(alone)]
+        chunks = max(1, min(units, MANY_CHUNKS, cost // CHUNK_COST))
+        each = -(-units // chunks)
+        chunks = -(-units // each)
+        head, words, buffers = [units, each], [], []
+        for part in step.parts:
+            size = self.size(per_unit(part, step.units))
+            if isinstance(part, FusedStep):
+                sized = at_sizes(part.lowered, self.sizes)
+                head += [0, size]
+                words += sized.words
+                buffers += self._buffers(part.lowered, sized, chunks, False)
+            else:
+                read = [self._operand(access) for access in part.accesses]
+                operands = tuple([operand for operand, _ in read])
+                task = Task("dot", (), operands, self.shape(part.node.shape), part.node.dtype, row_major=True)
+                product = prepare_products(self.device.native, task)
+                head += [product.kernel, size]
+                words += product.words
+                buffers += [(self.block(part.node), 0), *[place for _, place in read]]
+        kernel = self.device.native.symbol(self.blueprint.text, step.name)
+        return [Item(Call(kernel, [*head, *words], chunks), buffers, number, step.level, 0, cost)]
 
     def _operand(self, access: Access) -> tuple[Operand, tuple[Block, int]]:
         operand = Operand(self.shape(access.shape), self.shape(access.strides), access.source.dtype)

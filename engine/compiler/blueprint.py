@@ -9,66 +9,19 @@ from typing import TypeAlias
 from engine.autodiff.merge import merge
 from engine.compiler.access import Access, whole
 from engine.compiler.cluster import Cluster, Refusal, Single
-from engine.compiler.dots import DotStep, attach, joined
+from engine.compiler.chains import chain_all
+from engine.compiler.dots import attach, joined
 from engine.compiler.fuse import Fusion
 from engine.compiler.loopir import Kernel, Load, Store
 from engine.compiler.lower import Lowered, lower
 from engine.compiler.simplify import simplify
+from engine.compiler.steps import DotStep, FusedStep, SingleStep, Step
 from engine.core.node import Node
 from engine.emit.dot import print_fused_dot
 from engine.emit.kernel import print_kernel
 
 State: TypeAlias = tuple[Node, Node]
 """An input, and the node whose value replaces it after each run."""
-
-
-@dataclass(frozen=True, slots=True)
-class FusedStep:
-    """A printed kernel. ``nodes`` are those it computes, ``takeovers`` pairs (read, written) of which the
-    written one may lie where the read one does.
-    """
-
-    level: int
-    fixed: bool
-    nodes: tuple[Node, ...]
-    lowered: Lowered
-    name: str
-    takeovers: tuple[tuple[Node, Node], ...]
-
-    @property
-    def reads(self) -> list[Node]:
-        written = {*self.lowered.outputs, *self.lowered.partials}
-        sources = [layout.source for layout in self.lowered.layouts]
-        return [source for source in sources if source is not None and source not in written]
-
-    @property
-    def writes(self) -> tuple[Node, ...]:
-        return self.lowered.outputs + self.lowered.partials
-
-
-@dataclass(frozen=True, slots=True)
-class SingleStep:
-    """A node on the kernels of the per-node executor."""
-
-    level: int
-    fixed: bool
-    node: Node
-    accesses: tuple[Access, ...]
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        return (self.node,)
-
-    @property
-    def reads(self) -> list[Node]:
-        return [access.source for access in self.accesses]
-
-    @property
-    def writes(self) -> tuple[Node, ...]:
-        return (self.node,)
-
-
-Step: TypeAlias = FusedStep | SingleStep | DotStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +86,8 @@ def _lowered(fusion: Fusion, results: Iterable[Access]) -> tuple[list[Step], str
             steps.append(fused)
         else:
             steps.append(FusedStep(step.level, step.fixed, tuple(step.nodes), lowered, name, takeovers))
-    return steps, "\n".join([*texts, *dots.values()])
+    steps, chains = chain_all(steps)
+    return steps, "\n".join([*texts, *dots.values(), *chains])
 
 
 def _takeovers(lowered: Lowered) -> Iterable[tuple[Node, Node]]:

@@ -7,53 +7,16 @@ reads it too; each element is finished before the kernel sees it, so no bit chan
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from engine.compiler.access import Access
 from engine.compiler.cluster import Cluster, Place, Single, Space, Step, is_aligned
 from engine.compiler.extent import solid
 from engine.compiler.fuse import Fusion
 from engine.compiler.lower import Lowered
+from engine.compiler.steps import DotStep
 from engine.core.dtype import float32, float64
 from engine.core.node import Node
 from engine.emit.dot import fused_dot_name
-
-MOST_BATCH_AXES = 6  # GM_MAX_BATCH
-
-
-@dataclass(frozen=True, slots=True)
-class DotStep:
-    """A product written to ``into`` and the kernel ``lowered``, which reads it there, as its epilogue.
-
-    ``kernel`` is the kernel's name, ``name`` that of both together.
-    """
-
-    level: int
-    fixed: bool
-    nodes: tuple[Node, ...]
-    dot: Node
-    accesses: tuple[Access, Access]
-    into: Node
-    lowered: Lowered
-    kernel: str
-    name: str
-    takeovers: tuple[tuple[Node, Node], ...]
-
-    @property
-    def whole_rows(self) -> bool:
-        """Whether the epilogue reduces along rows."""
-        return self.lowered.kernel.kind == "rows"
-
-    @property
-    def reads(self) -> list[Node]:
-        written = set(self.writes)
-        sources = [layout.source for layout in self.lowered.layouts]
-        operands = [access.source for access in self.accesses]
-        return operands + [source for source in sources if source is not None and source not in written]
-
-    @property
-    def writes(self) -> tuple[Node, ...]:
-        return tuple(dict.fromkeys((self.into, *self.lowered.outputs)))
 
 
 def attach(fusion: Fusion, apart: Collection[Node]) -> None:
@@ -80,7 +43,7 @@ def attach(fusion: Fusion, apart: Collection[Node]) -> None:
 
 
 def _reader(fusion: Fusion, dot: Node, readers: Sequence[Step]) -> Cluster | None:
-    """The one kernel that reads a product before all others do, so that these find it computed.
+    """The one kernel that reads a product before all others do, so that these find it computed; batches are for chains.
 
     Then nothing between the two depends on the product, and moving it to its reader's level makes no circle.
     """
@@ -89,7 +52,7 @@ def _reader(fusion: Fusion, dot: Node, readers: Sequence[Step]) -> Cluster | Non
     found = first[0]
     if len(first) > 1 or not isinstance(found, Cluster) or found.columns or found.fixed:
         return None
-    return found if dot.dtype in (float32, float64) and len(solid(dot.shape[:-2])) <= MOST_BATCH_AXES else None
+    return found if dot.dtype in (float32, float64) and not solid(dot.shape[:-2]) else None
 
 
 def _space(fusion: Fusion, cluster: Cluster, dot: Node) -> Space | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from engine.compiler.binding import Binding
-from engine.compiler.blueprint import FusedStep, SingleStep, Step
+from engine.compiler.steps import FusedStep, SingleStep, Step
 from engine.compiler.lower import Lowered
 from engine.compiler.memory import Block
 from engine.compiler.sized import at_sizes

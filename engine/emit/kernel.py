@@ -34,14 +34,26 @@ def rows_signature(name: str) -> str:
     )
 
 
+def word_count(kernel: Kernel) -> int:
+    """The length of a kernel's ``dims``."""
+    return _word_offsets(kernel)[-1]
+
+
+def _word_offsets(kernel: Kernel) -> list[int]:
+    """Where the words of each buffer begin, and where the last ones end."""
+    offsets = [HEAD_WORDS + kernel.rank]
+    for buffer in kernel.buffers:
+        offsets.append(offsets[-1] + kernel.rank + 2 + 2 * len(buffer.windows))
+    return offsets
+
+
 class _Printer:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.lanes = LANES_4 if kernel.lanes == 4 else LANES_8
         self.width = "LF" if kernel.lanes == 4 else "LD"
         self.types: dict[int, DType] = {}
-        sizes = [kernel.rank + 2 + 2 * len(buffer.windows) for buffer in kernel.buffers]
-        self.words = [HEAD_WORDS + kernel.rank + sum(sizes[:k]) for k in range(len(sizes))]
+        self.words = _word_offsets(kernel)[:-1]
 
     def text(self, name: str) -> str:
         kernel = self.kernel
@@ -104,7 +116,9 @@ class _Printer:
         ((collect,),) = [stage.inner for stage in self.kernel.stages]
         assert isinstance(collect, Collect)
         lane = self.lanes[self.kernel.buffers[0].dtype]
-        return [f"gm_finish_{lane.suffix}({_OPERATIONS[collect.kind]}, bufs[0], d[0], d[1], chunk * {STRIP}, bufs[1]);"]
+        return [
+            f"gm_finish_{lane.suffix}({_OPERATIONS[collect.kind]}, bufs[0], d[0], d[1], chunk * {STRIP}, bufs[1]);"
+        ]
 
     def _pointers(self) -> list[str]:
         """The start of the row in each buffer."""
@@ -114,7 +128,9 @@ class _Printer:
             lines.append("int64_t left = r;")
         for axis in reversed(range(rank)):
             if axis:
-                lines.append(f"const int64_t i{axis} = left % d[{HEAD_WORDS + axis}]; left /= d[{HEAD_WORDS + axis}];")
+                lines.append(
+                    f"const int64_t i{axis} = left % d[{HEAD_WORDS + axis}]; left /= d[{HEAD_WORDS + axis}];"
+                )
             else:
                 lines.append(f"const int64_t i0 = {'left' if rank > 1 else 'r'};")
         for k, buffer in enumerate(kernel.buffers):
@@ -154,7 +170,12 @@ class _Printer:
         width = self.width
         if sum(OPS[line.op].cost for line in stage.inner if isinstance(line, Apply)) >= EXPENSIVE_PASS:
             head = f"for (int64_t j = c0; j < c1; j += {width}) {{"
-            return [head, "    const int64_t m = c1 - j;", *_indent(self._inner_lines(stage.inner, None)), "}"]
+            return [
+                head,
+                "    const int64_t m = c1 - j;",
+                *_indent(self._inner_lines(stage.inner, None)),
+                "}",
+            ]
         lines = ["{", "    int64_t j = c0;", f"    for (; j + {width} <= c1; j += {width}) {{"]
         lines += _indent(self._inner_lines(stage.inner, whole=True), 2)
         lines += ["    }", "    if (j < c1) {", "        const int64_t m = c1 - j;"]
@@ -227,7 +248,9 @@ class _Printer:
         ]
         for line in reductions:
             vector = self.lanes[line.dtype].vector
-            lines.append(f"{vector} a{line.value}[GM_LANES * {per_strip}], t{line.value}[GM_NODES * {per_strip}];")
+            lines.append(
+                f"{vector} a{line.value}[GM_LANES * {per_strip}], t{line.value}[GM_NODES * {per_strip}];"
+            )
         lines += ["int64_t count = 0;", "for (int64_t b = 0; b < rows; b += GM_TREE_BLOCK) {"]
         lines += ["    const int64_t length = b + GM_TREE_BLOCK < rows ? GM_TREE_BLOCK : rows - b;"]
         lines += ["    for (int64_t r = b; r < b + length; r++) {", *_indent(self._pointers(), 2)]
@@ -266,7 +289,10 @@ class _Printer:
 
     def _column_results(self, reductions: Sequence[Reduce], per_strip: str) -> list[str]:
         lines = ["for (; count > 1; count--) {", *_indent(self._merge_neighbours(reductions, per_strip)), "}"]
-        lines += ["for (int u = 0; u < vectors; u++) {", f"    const int64_t j = c0 + u * {self.width}, m = c1 - j;"]
+        lines += [
+            "for (int u = 0; u < vectors; u++) {",
+            f"    const int64_t j = c0 + u * {self.width}, m = c1 - j;",
+        ]
         for line in reductions:
             lane = self.lanes[line.dtype]
             empty = "0" if line.kind == "sum" else _neutral(line)
@@ -289,7 +315,9 @@ class _Printer:
         for constant in constants:
             lane = self.lanes[constant.dtype]
             self.types[constant.value] = constant.dtype
-            lines.append(f"const {lane.vector} v{constant.value} = {self._everywhere(constant.dtype, literal(constant))};")
+            lines.append(
+                f"const {lane.vector} v{constant.value} = {self._everywhere(constant.dtype, literal(constant))};"
+            )
         return lines
 
     def _everywhere(self, dtype: DType, scalar: str) -> str:
@@ -305,7 +333,9 @@ class _Printer:
                 dtype = self.kernel.buffers[line.buffer].dtype
                 self.types[line.value] = dtype
                 vector = self.lanes[dtype].vector
-                result.append(f"const {vector} v{line.value} = {self._everywhere(dtype, f'p{line.buffer}[0]')};")
+                result.append(
+                    f"const {vector} v{line.value} = {self._everywhere(dtype, f'p{line.buffer}[0]')};"
+                )
             elif isinstance(line, Apply):
                 result.append(self._applied(line))
             elif isinstance(line, Store):
@@ -377,7 +407,12 @@ class _Printer:
         return full if whole else part if whole is False else f"if (m >= {self.width}) {full} else {part}"
 
     def _taken_by_row(self, line: Reduce, whole: bool | None) -> str:
-        s, op, k, value = self.lanes[line.dtype].suffix, _OPERATIONS[line.kind], line.value, f"v{line.operand}"
+        s, op, k, value = (
+            self.lanes[line.dtype].suffix,
+            _OPERATIONS[line.kind],
+            line.value,
+            f"v{line.operand}",
+        )
         if whole:
             return f"a{k}_##i = gm_combine_{s}({op}, a{k}_##i, {value});"
         return f"GM_TAKE_{s}({op}, a{k}_, u, head_{s}({value}, m, {_neutral(line)}))"
@@ -396,7 +431,7 @@ def literal(constant: Constant) -> str:
         return f"(-{2**63 - 1} - 1)" if value == -(2**63) else str(int(value))
     suffix = "f" if dtype is float32 else ""
     if value != value:
-        return f"__builtin_nan{suffix}(\"\")"
+        return f'__builtin_nan{suffix}("")'
     if value in (float("inf"), float("-inf")):
         return f"{'-' if value < 0 else ''}__builtin_inf{suffix}()"
     return f"{value.hex()}{suffix}"
