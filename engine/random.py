@@ -50,7 +50,7 @@ class Generator:
 
     def bits(self, *shape: int | Sequence[int]) -> Tensor:
         """uint32 words, each of the 2³² values equally likely."""
-        key, ordinal = from_host(self._next_call)
+        key, ordinal = from_host(self._next_call, (((2,), uint32), ((), uint32)))
         return apply("random_bits", (key, ordinal), sizes_of(shape))
 
     def _next_call(self) -> list[Array]:

@@ -48,9 +48,8 @@ class Optimizer:
         slots_now = self._slots
         depend_on(lambda: (self._slots is slots_now, self._fixed()))
         names = list(self.numbers())
-        self._scalars = {
-            (name, float32): value for name, value in zip(names, from_host(self._advance), strict=True)
-        }
+        scalars = from_host(self._advance, [((), float32)] * len(names))
+        self._scalars = {(name, float32): value for name, value in zip(names, scalars, strict=True)}
         with no_grad():
             for parameter, slots in zip(self.parameters, self._slots, strict=True):
                 gradient = parameter.grad

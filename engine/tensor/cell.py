@@ -72,7 +72,9 @@ class Trace(Protocol):
     def meet_grad(self, cell: Cell, written: bool) -> None:
         """Called before the gradient of ``cell`` is read or written."""
 
-    def from_host(self, produce: Callable[[], list[Array]]) -> list[Tensor]: ...
+    def from_host(
+        self, produce: Callable[[], list[Array]], kinds: Sequence[tuple[Shape, DType]]
+    ) -> list[Tensor]: ...
 
     def depend_on(self, read: Callable[[], Any]) -> None:
         """What is traced holds as long as ``read`` gives what it gives now."""
@@ -83,10 +85,10 @@ class Trace(Protocol):
 current_trace: ContextVar[Trace | None] = ContextVar("trace", default=None)
 
 
-def from_host(produce: Callable[[], list[Array]]) -> list[Tensor]:
-    """Tensors of what ``produce`` computes on the host; compiled functions call it again before each run."""
+def from_host(produce: Callable[[], list[Array]], kinds: Sequence[tuple[Shape, DType]]) -> list[Tensor]:
+    """Tensors of ``kinds`` that ``produce`` computes on the host; compiled functions call it in each run."""
     trace = current_trace.get()
-    return [wrap(value) for value in produce()] if trace is None else trace.from_host(produce)
+    return [wrap(value) for value in produce()] if trace is None else trace.from_host(produce, kinds)
 
 
 def meet(x: Cell) -> None:

@@ -7,6 +7,7 @@ from functools import reduce
 from math import prod
 from typing import TYPE_CHECKING
 
+from engine.core.dim import Poly
 from engine.core.dtype import promote
 from engine.core.shapes import text
 from engine.errors import ShapeError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def sizes_of(arguments: Sequence[int | Sequence[int]]) -> tuple[int, ...]:
     """``f(2, 3)`` and ``f((2, 3))`` alike."""
-    if len(arguments) == 1 and not isinstance(arguments[0], int):
+    if len(arguments) == 1 and not isinstance(arguments[0], int | Poly):
         return tuple(arguments[0])
     return tuple(arguments)  # type: ignore[arg-type]
 
@@ -54,7 +55,7 @@ def reshape(x: Tensor, *shape: int | Sequence[int]) -> Tensor:
                 f"cannot give {text(x.shape)} the shape {sizes}: -1 must stand for one whole size"
             )
         sizes = tuple([total // known if size == -1 else size for size in sizes])
-    if any(size < 0 for size in sizes):
+    if any(isinstance(size, int) and size < 0 for size in sizes):
         raise ShapeError(f"the shape {sizes} has a negative size")
     return x if sizes == x.shape else apply("reshape", (x,), sizes)
 

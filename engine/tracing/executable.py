@@ -5,30 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from sys import getrefcount
 
-from engine.compiler.blueprint import State
 from engine.compiler.plan import Plan
+from engine.compiler.sized import Sizes
 from engine.core.dtype import float32
-from engine.core.node import Node
 from engine.devices.array import Array, Storage, contiguous_strides
-from engine.devices.cpu.device import CpuDevice
 
 
 class Executable:
-    """``targets`` and the new values of ``states`` as a function of ``inputs``, whose sizes are known.
+    """A plan at given sizes of its symbols. One thread at a time."""
 
-    One thread at a time.
-    """
-
-    def __init__(
-        self, inputs: Sequence[Node], targets: Sequence[Node], states: Sequence[State], device: CpuDevice
-    ) -> None:
-        self.plan = Plan(inputs, targets, device, states=states)
-        self._binding = binding = self.plan.bind({})
-        self._device = device
-        self._seen: list[Array | None] = [None] * len(inputs)
-        self._held: list[Array] = [_NOTHING] * len(inputs)
-        self._addresses = [0] * len(inputs)
-        numbers = [self.plan.number(old) for old, _ in states]
+    def __init__(self, plan: Plan, sizes: Sizes) -> None:
+        self._binding = binding = plan.bind(sizes)
+        self._device = plan.device
+        self._seen: list[Array | None] = [None] * len(plan.inputs)
+        self._held: list[Array] = [_NOTHING] * len(plan.inputs)
+        self._addresses = [0] * len(plan.inputs)
+        numbers = [plan.number(old) for old, _ in plan.states]
         in_place = binding.blueprint.in_place
         self._states = list(zip(numbers, in_place, binding.unchanged, binding.state_bytes, strict=True))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -45,8 +46,8 @@ def user_line() -> str:
 class SymbolDevice:
     """Gives each primitive its node.
 
-    Indices are checked once: whoever reads or writes at the same ones again relies on that. ``checks`` are the
-    nodes that are relied on.
+    Indices are checked once: whoever reads or writes at the same ones again relies on that. ``checks`` are
+    the nodes that are relied on.
     """
 
     name = "tracing"
@@ -83,7 +84,9 @@ class SymbolDevice:
 
 
 def _constant(x: Array) -> Node:
-    if x.size and all(stride == 0 or size == 1 for size, stride in zip(x.shape, x.strides, strict=True)):
+    if prod(x.shape) and all(
+        stride == 0 or size == 1 for size, stride in zip(x.shape, x.strides, strict=True)
+    ):
         one = Array(x.storage, x.offset, (), (), x.dtype)
         scalar = Node("constant", (), (one.tobytes(),), (), x.dtype)
         return build.broadcast(scalar, x.shape) if x.shape else scalar

@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import ReferenceType, ref
 
+from engine.core.dim import Shape as SymbolicShape
+from engine.core.dim import is_static
+from engine.core.dtype import DType
 from engine.core.node import Node
 from engine.devices.array import Array
 from engine.devices.device import Device, use_device
 from engine.errors import GradientError
 from engine.tensor import Tensor
-from engine.tensor.cell import Cell, current_trace, wrap
+from engine.tensor.cell import Cell, Shape, current_trace, wrap
 from engine.tracing.symbols import Symbol, SymbolDevice, user_line
 
 
@@ -47,7 +50,7 @@ class Tracer:
     device: Device
     symbols: SymbolDevice = field(default_factory=SymbolDevice)
     lifted: list[Lifted] = field(default_factory=list)
-    hosted: list[tuple[Callable[[], list[Array]], list[Array], list[Node]]] = field(default_factory=list)
+    hosted: list[tuple[Callable[[], list[Array]], list[Node]]] = field(default_factory=list)
     guards: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)
     _by_cell: dict[int, Lifted] = field(default_factory=dict)
 
@@ -73,18 +76,21 @@ class Tracer:
 
     def meet(self, cells: Sequence[Cell]) -> None:
         for cell in cells:
-            if isinstance(cell._value, Array) and not _is_constant(cell):
+            if isinstance(cell._value, Array) and is_static(cell.shape) and not _is_constant(cell):
                 self.lift(cell)
 
-    def lift(self, cell: Cell, owner: Lifted | None = None) -> Lifted:
-        """Turns the value of a cell into an input; ``owner`` if the cell is that one's gradient."""
+    def lift(self, cell: Cell, owner: Lifted | None = None, shape: SymbolicShape | None = None) -> Lifted:
+        """Turns the value of a cell into an input, maybe of a symbolic shape.
+
+        ``owner`` is there if the cell is that one's gradient.
+        """
         if cell._requires_grad and not cell.is_leaf and owner is None:
             raise GradientError(
                 f"{user_line()}: a tensor from outside a compiled function has a history, which the function "
                 "cannot go back through; give it x.detach(), or compute x inside"
             )
         value = cell._value
-        symbol = Symbol(Node("input", (), (), value.shape, value.dtype))
+        symbol = Symbol(Node("input", (), (), value.shape if shape is None else shape, value.dtype))
         lifted = Lifted(ref(cell), value, cell._node, cell._requires_grad, cell._grad, symbol, owner)
         cell._set(symbol, None, cell._requires_grad and owner is None)  # type: ignore[arg-type]
         self.lifted.append(lifted)
@@ -102,13 +108,13 @@ class Tracer:
             lifted.grad_read = True
             grad = cell._grad
             if grad is not None and isinstance(grad._value, Array):
-                self.lift(grad, lifted)
+                self.lift(grad, lifted, lifted.symbol.shape)
 
-    def from_host(self, produce: Callable[[], list[Array]]) -> list[Tensor]:
-        with self.suspended():
-            values = produce()
-        nodes = [Node("input", (), (), value.shape, value.dtype) for value in values]
-        self.hosted.append((produce, values, nodes))
+    def from_host(
+        self, produce: Callable[[], list[Array]], kinds: Sequence[tuple[Shape, DType]]
+    ) -> list[Tensor]:
+        nodes = [Node("input", (), (), shape, dtype) for shape, dtype in kinds]
+        self.hosted.append((produce, nodes))
         return [wrap(Symbol(node)) for node in nodes]  # type: ignore[arg-type]
 
     def depend_on(self, read: Callable[[], Any]) -> None:

@@ -38,7 +38,9 @@ def test_a_function_gives_the_bits_of_eager_and_is_traced_once() -> None:
     for seed in range(3):
         x, y = normal(4, 5, seed=seed), normal(5, 6, seed=seed + 9)
         assert same(compiled(x, y), function(x, y))
-    assert len(calls) == 4  # three in eager
+    assert len(calls) == 5  # three in eager, one that two symbols, 4 and 5, did not suit
+    assert len(compiled.plans) == 1
+    assert same(compiled(normal(9, 5), normal(5, 6)), function(normal(9, 5), normal(5, 6)))
     assert len(compiled.plans) == 1
 
 
@@ -253,6 +255,8 @@ def test_another_mode_shape_or_setting_is_traced_anew() -> None:
     assert same(compiled(x), dropped)
     assert len(compiled.plans) == 2
     compiled(Tensor.ones(7))
+    assert len(compiled.plans) == 2
+    compiled(Tensor.ones(7, 3))
     assert len(compiled.plans) == 3
 
 
@@ -350,10 +354,64 @@ def test_compiled_functions_call_each_other() -> None:
 
 def test_empty_and_single_sizes() -> None:
     compiled = compile(lambda x: (x * 2.0, x.sum(0), where(x > 0.0, x, 0.0)))
-    for shape in ((0, 3), (1, 3), (5, 1), (1, 1)):
+    for shape in ((0, 3), (1, 3), (5, 1), (1, 1), (0,), (1,), (2,)):
         x = normal(*shape)
         for one, other in zip(compiled(x), (x * 2.0, x.sum(0), where(x > 0.0, x, 0.0)), strict=True):
             assert same(one, other)
+
+
+def mixed(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    """What networks do along a leading axis."""
+    joined = (x.reshape(x.shape[0] * 3, 2) @ y.T).reshape(x.shape[0], -1, y.shape[0])
+    return (
+        joined.softmax().mean(0),
+        joined.mean(),
+        x.var(),
+        x.layernorm().flatten().cumsum(),
+        (x + Tensor.ones(x.shape)).permute(1, 0, 2).sum(-1),
+        x[:, 1],
+    )
+
+
+def test_one_plan_serves_every_leading_size() -> None:
+    compiled = compile(mixed)
+    for rows in (5, 2, 33, 8, 257):
+        x, y = normal(rows, 3, 2, seed=rows), normal(4, 2)
+        for one, other in zip(compiled(x, y), mixed(x, y), strict=True):
+            assert same(one, other), rows
+    assert len(compiled.plans) == 1
+    x, y = normal(4, 3, 2), normal(4, 2)  # two sizes that were not equal before
+    for one, other in zip(compiled(x, y), mixed(x, y), strict=True):
+        assert same(one, other)
+    assert len(compiled.plans) == 2
+
+
+def test_sizes_that_python_needs_are_traced_as_numbers() -> None:
+    compiled = compile(lambda x: x * (1.0 / x.shape[0]))
+    for rows in (4, 8, 4):
+        assert same(compiled(Tensor.ones(rows)), Tensor.ones(rows) * (1.0 / rows))
+    assert len(compiled.plans) == 2
+
+
+def test_gradients_at_every_leading_size() -> None:
+    layer = nn.Linear(3, 5, generator=Generator(1))
+    loss_of = nn.CrossEntropyLoss()
+
+    def function(x: Tensor, targets: Tensor) -> Tensor:
+        layer.zero_grad()
+        loss = loss_of(layer(x).gelu(), targets)
+        loss.backward()
+        return loss
+
+    compiled = compile(function)
+    for rows in (4, 7, 64, 3):
+        x, targets = normal(rows, 3, seed=rows), Tensor([i % 5 for i in range(rows)])
+        results = []
+        for run in (compiled, function):
+            loss = run(x, targets)
+            results.append([loss.tobytes(), *[p.grad.tobytes() for p in layer.parameters()]])  # type: ignore[union-attr]
+        assert results[0] == results[1]
+    assert len(compiled.plans) == 1
 
 
 def test_threads_share_a_compiled_function() -> None:
