@@ -16,7 +16,8 @@ from engine.compiler.plan import Plan
 from engine.compiler.simplify import simplify
 from engine.compiler.verify import verify
 from engine.core import build as b
-from engine.core.dim import Dim, evaluate as size_at
+from engine.core.dim import Dim
+from engine.core.dim import evaluate as size_at
 from engine.core.dtype import (
     ALL,
     FLOATS,
@@ -159,7 +160,9 @@ def reduction(pool: Pool) -> Node | None:
     if not count:
         return None
     axes = tuple(sorted(int(axis) for axis in pool.random.permutation(x.rank)[:count]))
-    if kind in ("max", "min") and any(x.shape[axis] == 0 or not isinstance(x.shape[axis], int) for axis in axes):
+    if kind in ("max", "min") and any(
+        x.shape[axis] == 0 or not isinstance(x.shape[axis], int) for axis in axes
+    ):
         return None
     result = b.reduce(x, kind, axes)
     return b.expand(result, axes, x.shape) if pool.random.random() < 0.6 else result
@@ -196,7 +199,9 @@ def joined(pool: Pool) -> Node | None:
 def running(pool: Pool) -> Node | None:
     x = pool.of((*FLOATS, int64))
     kind = pool.choose(("sum", "prod", "max"))
-    return b.scan(x, kind, int(pool.random.integers(x.rank)), bool(pool.random.integers(2))) if x.rank else None
+    return (
+        b.scan(x, kind, int(pool.random.integers(x.rank)), bool(pool.random.integers(2))) if x.rank else None
+    )
 
 
 def extreme(pool: Pool) -> Node | None:
@@ -313,7 +318,7 @@ def verified(targets: Sequence[Node]) -> None:
             verify("loops", lower(step, fusion, stored).kernel)
 
 
-def compare(
+def compare(  # noqa: PLR0917
     plan: Plan,
     leaves: Sequence[Node],
     targets: Sequence[Node],

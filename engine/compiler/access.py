@@ -10,7 +10,6 @@ from engine.compiler.extent import common_refinement, contiguous, product, quoti
 from engine.core.dim import Dim, Shape
 from engine.core.node import Node
 
-
 Window = tuple[Dim, Dim]
 """The indices of an axis, from the first to before the second, at which a buffer has elements."""
 
@@ -19,7 +18,8 @@ Window = tuple[Dim, Dim]
 class Access:
     """Element (i_0, …) of ``shape`` is element ``offset + Σ i·stride`` of the row-major buffer of ``source``.
 
-    ``windows``, where not empty, says for each axis which indices are in the buffer; others read a fill value.
+    ``windows``, where not empty, says for each axis which indices are in the buffer; others read a fill
+    value.
     """
 
     source: Node
@@ -40,7 +40,7 @@ class Access:
         return tuple(result)
 
     def bounds(self, dims: tuple[Dim, ...]) -> tuple[Window | None, ...] | None:
-        """The windows along ``dims``; None where one has no bounds there: [3, 7) of 12 does not cut (3, 4)."""
+        """The windows along ``dims``; None where one has no bounds: [3, 7) of 12 does not cut (3, 4)."""
         if not self.windows:
             return (None,) * len(dims)
         own = [window for size, window in zip(self.shape, self.windows, strict=True) if size != 1]
@@ -74,7 +74,8 @@ def moved(node: Node, x: Access) -> Access:
 
 
 def recut(sizes: Shape, dims: Shape, whole_sizes: Shape, low: tuple[Dim, ...]) -> tuple[Shape, Shape] | None:
-    """``whole_sizes`` and ``low`` of a padding of ``sizes``, cut as ``dims`` cut those; None where that is no border.
+    """``whole_sizes`` and ``low`` of a padding of ``sizes``, cut as ``dims`` cut those; None where that is no
+    border.
 
     (128,) cut (4, 32) and padded by 256 to (384,) becomes (12, 32) padded by (8, 0).
     """
@@ -100,7 +101,9 @@ def recut(sizes: Shape, dims: Shape, whole_sizes: Shape, low: tuple[Dim, ...]) -
 
 
 def padded(x: Access, shape: Shape, low: tuple[Dim, ...]) -> Access:
-    """``x`` with a border: ``low`` elements before the first of each axis, the rest of ``shape`` after the last."""
+    """``x`` with a border: ``low`` elements before the first of each axis, the rest of ``shape`` after the
+    last.
+    """
     offset = x.offset
     windows: list[Window | None] = []
     for first, size, stride, whole_size in zip(low, x.shape, x.strides, shape, strict=True):
@@ -171,5 +174,3 @@ _MOVES: dict[str, Callable[..., Any]] = {
 def is_movement(node: Node) -> bool:
     """Whether ``node`` may be an index map; whether it is one is for ``moved`` to say."""
     return node.op in _MOVES
-
-

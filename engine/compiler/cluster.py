@@ -14,7 +14,9 @@ Dims = tuple[Dim, ...]
 
 
 class Place(Enum):
-    """Where a member varies: over the whole space, over its outer dimensions, or (a column's result) its inner."""
+    """Where a member varies: over the whole space, over its outer dimensions, or (a column's result) its
+    inner.
+    """
 
     FULL = "full"
     OUTER = "outer"
@@ -61,8 +63,8 @@ class Space:
     def divided(self, outer: Dims, inner: Dims) -> Space | None:
         """This space with that division between rows and what they run over."""
         if self.inner is not None:
-            same = common_refinement(self.outer, outer), common_refinement(self.inner, inner)
-            return None if same[0] is None or same[1] is None else Space(*same)
+            rows, along = common_refinement(self.outer, outer), common_refinement(self.inner, inner)
+            return None if rows is None or along is None else Space(rows, along)
         both = common_refinement(self.outer, outer + inner)
         if both is None:
             return None
@@ -76,10 +78,10 @@ class Space:
 class Cluster:
     """Nodes of one kernel.
 
-    ``fixed`` ones depend on no input and run once, when sizes are bound.
-    ``level`` orders clusters: what a cluster reads comes from lower levels, so clusters never wait for each other in
-    a circle. ``rows`` and ``columns`` say which ways its reductions run. ``lanes`` is the size in bytes of its elements, 0
-    while only bools are in it.
+    ``fixed`` ones depend on no input and run once, when sizes are bound. ``level`` orders clusters: what a
+    cluster reads comes from lower levels, so clusters never wait for each other in a circle. ``rows`` and
+    ``columns`` say which ways its reductions run. ``lanes`` is the size in bytes of its elements, 0 while
+    only bools are in it.
     """
 
     level: int

@@ -1,4 +1,4 @@
-"""Arithmetic on dimensions that may hold symbols: exact quotients, and how two shapes divide one index space."""
+"""Arithmetic on dimensions that may hold symbols: quotients, and how two shapes divide one index space."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def quotient(a: Dim, b: Dim) -> Dim | None:
     divisor = b.terms if isinstance(b, Poly) else (((), b),)
     if len(divisor) != 1:
         return None
-    (names, factor), result = divisor[0], 0
+    names, factor = divisor[0]
+    result: Dim = 0
     for monomial, own in a.terms if isinstance(a, Poly) else (((), a),):
         left = Counter(monomial)
         left.subtract(names)

@@ -1,9 +1,10 @@
 """Fusion: one pass over the graph in which each node joins the kernel of an operand or begins its own.
 
-Legality is by level. A cluster's level is one more than the highest of what it reads, and a node may join it only
-when everything else that the node reads comes from lower levels; so no cycle can arise, and no graph search is
-needed. A node with one reader that reads nothing from registers waits for that reader and joins its kernel, so it
-is not stored in between. Nothing here reads a size: symbolic dimensions are compared as polynomials.
+Legality is by level. A cluster's level is one more than the highest of what it reads, and a node may join it
+only when everything else that the node reads comes from lower levels; so no cycle can arise, and no graph
+search is needed. A node with one reader that reads nothing from registers waits for that reader and joins its
+kernel, so it is not stored in between. Nothing here reads a size: symbolic dimensions are compared as
+polynomials.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class Fusion:
             return Candidate(node, solid(node.shape), reads)
         if node.op == "reduce":
             division = reduction_of(node)
-            return division and Candidate(node, solid(node.inputs[0].shape), reads, division)
+            return None if division is None else Candidate(node, solid(node.inputs[0].shape), reads, division)
         if is_movement(node):
             dims = common_refinement(solid(reads[0].shape), solid(node.shape))
             return None if dims is None else Candidate(node, dims, reads)
@@ -197,12 +198,16 @@ class Fusion:
         top = max([self.level(source, fixed) for source in sources], default=0)
         key = (top + 1, candidate.dims, fixed)
         for cluster in (self._highest(candidate.node, sources, top, fixed), self._siblings.get(key)):
-            if cluster is None or cluster not in self._steps or (cluster.level > top and not _shares(cluster, sources)):
+            if (
+                cluster is None
+                or cluster not in self._steps
+                or (cluster.level > top and not _shares(cluster, sources))
+            ):
                 continue
-            if self._admit(cluster, group):
+            if self.admit(cluster, group):
                 return
         fresh = Cluster(top + 1, Space(candidate.dims), fixed)
-        if self._admit(fresh, group):
+        if self.admit(fresh, group):
             self._steps[fresh] = None
             self._siblings[key] = fresh
         elif pulled:
@@ -217,7 +222,12 @@ class Fusion:
         homes: dict[Step, None] = {}
         for source in sources:
             home = self.home.get(source)
-            if home is not None and home.level == top and self.level(source, fixed) == top and home.fixed == fixed:
+            if (
+                home is not None
+                and home.level == top
+                and self.level(source, fixed) == top
+                and home.fixed == fixed
+            ):
                 homes[home] = None
         clusters = [home for home in homes if isinstance(home, Cluster)]
         if not clusters or len(clusters) != len(homes):
@@ -231,7 +241,7 @@ class Fusion:
 
     def _merge(self, first: Cluster, other: Cluster) -> bool:
         """Whether ``first`` takes in all of ``other``, which is on the same level."""
-        if not self._admit(first, [Candidate(own, *_placed(own, reads)) for own, reads in other.reads.items()]):
+        if not self.admit(first, [Candidate(own, *placed(own, reads)) for own, reads in other.reads.items()]):
             return False
         del self._steps[other]
         return True
@@ -261,14 +271,14 @@ class Fusion:
         self.refusals.append(Refusal(producer, consumer, reason))
         return False
 
-    def _admit(self, cluster: Cluster, group: Sequence[Candidate]) -> bool:
+    def admit(self, cluster: Cluster, group: Sequence[Candidate]) -> bool:
         """Adds all of ``group`` to ``cluster``, or none."""
-        before = (cluster.space, cluster.lanes, cluster.rows, cluster.columns)
-        held = cluster.places, cluster.reads
-        cluster.places, cluster.reads = dict(cluster.places), dict(cluster.reads)
-        if not all([self._join(cluster, own) for own in group]):
-            cluster.space, cluster.lanes, cluster.rows, cluster.columns = before
-            cluster.places, cluster.reads = held
+        before = (cluster.space, cluster.lanes, cluster.rows, cluster.columns, cluster.places)
+        if not all(self._join(cluster, own) for own in group):
+            cluster.space, cluster.lanes, cluster.rows, cluster.columns, cluster.places = before
+            for own in group:
+                cluster.places.pop(own.node, None)
+                cluster.reads.pop(own.node, None)
             return False
         for own in group:
             self.home[own.node] = cluster
@@ -282,7 +292,7 @@ class Fusion:
         cluster.places, cluster.reads = dict(cluster.places), dict(cluster.reads)
         fresh = [node for node in nodes if node not in cluster.places]
         for node in fresh:
-            if not self._join(cluster, Candidate(node, *_placed(node, home.reads[node]))):
+            if not self._join(cluster, Candidate(node, *placed(node, home.reads[node]))):
                 break
         else:
             if (cluster.space.outer, cluster.space.inner) == space:
@@ -338,7 +348,11 @@ class Fusion:
         if place is None:
             if access.windows and reader is Place.OUTER:
                 return "it has a border along rows"
-            return "" if access.over(own) is not None and _is_row(access, space, reader) else "it is read across rows"
+            return (
+                ""
+                if access.over(own) is not None and _is_row(access, space, reader)
+                else "it is read across rows"
+            )
         if place is Place.COLUMN:
             return "the sum over rows is complete only when the kernel ends"
         if place is Place.FULL and reader is Place.OUTER:
@@ -353,9 +367,9 @@ class Fusion:
         if (space.outer, space.inner) == (cluster.space.outer, cluster.space.inner):
             return True
         return all(
-            not self._unreadable(cluster, space, places, access, places[node])
-            if places[node] is not Place.COLUMN and not (node.op == "reduce")
-            else not self._unreadable(cluster, space, places, access, Place.FULL)
+            not self._unreadable(
+                cluster, space, places, access, Place.FULL if node.op == "reduce" else places[node]
+            )
             for node, reads in cluster.reads.items()
             for access in reads
         )
@@ -376,7 +390,7 @@ def _shares(cluster: Cluster, sources: Sequence[Node]) -> bool:
     return any(access.source in wanted for access in cluster.accesses)
 
 
-def _placed(node: Node, reads: list[Access]) -> tuple[Dims, list[Access], Division | None]:
+def placed(node: Node, reads: list[Access]) -> tuple[Dims, list[Access], Division | None]:
     """The dimensions, reads and division with which ``node`` came into its cluster."""
     if node.op == "reduce":
         return solid(node.inputs[0].shape), reads, reduction_of(node)
@@ -434,15 +448,15 @@ def fit(
     places = cluster.places
     if division is not None:
         space = cluster.space.divided(division.outer, division.inner)
-        return "their rows are cut differently" if space is None else (space, Place.FULL, dict(places))
+        return "their rows are cut differently" if space is None else (space, Place.FULL, places)
     space = cluster.space.refined(dims)
     if space is not None:
-        return space, Place.FULL, dict(places)
+        return space, Place.FULL, places
     if cluster.space.inner is not None:
         outer = Space(cluster.space.outer).refined(dims)
         if outer is None:
             return "their index spaces differ"
-        return Space(outer.outer, cluster.space.inner), Place.OUTER, dict(places)
+        return Space(outer.outer, cluster.space.inner), Place.OUTER, places
     return _extended(cluster, dims)
 
 
@@ -453,5 +467,3 @@ def _extended(cluster: Cluster, dims: Dims) -> tuple[Space, Place, dict[Node, Pl
         if prefix is not None:
             return Space(prefix.outer, dims[count:]), Place.FULL, dict.fromkeys(cluster.places, Place.OUTER)
     return "their index spaces differ"
-
-

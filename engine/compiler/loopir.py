@@ -1,7 +1,7 @@
 """The loop language of fused kernels: rows of a space, and what happens once a row and once a vector of it.
 
-A kernel runs over rows; a row has ``n`` elements. Values are numbered; each line assigns one or stores one, so a
-kernel is in single-assignment form and prints one line a value.
+A kernel runs over rows; a row has ``n`` elements. Values are numbered; each line assigns one or stores one,
+so a kernel is in single-assignment form and prints one line a value.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Along = Literal["dense", "repeat", "strided"]
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """An argument of the kernel. ``scratch`` ones hold one row a chunk, between two stages; ``partial`` ones a row
-    for each lane of each block of rows. ``windows`` are the axes, outer ones first and then the row, along which
-    only some indices are in the buffer.
+    """An argument of the kernel. ``scratch`` ones hold one row a chunk, between two stages; ``partial`` ones
+    a row for each lane of each block of rows. ``windows`` are the axes, outer ones first and then the row,
+    along which only some indices are in the buffer.
     """
 
     dtype: DType
@@ -98,12 +98,13 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """``kind`` each: no reduction, chunks are blocks of rows and columns. rows: reductions along rows, chunks are
-    blocks of rows. lanes: the same with reductions over all rows beside, chunks are lanes of their tree.
-    columns: reductions over all rows alone, chunks are blocks of columns, one stage. finish: the end of the tree of
-    a partial buffer, buffers are that and the result.
+    """``kind`` each: no reduction, chunks are blocks of rows and columns. rows: reductions along rows, chunks
+    are blocks of rows. lanes: the same with reductions over all rows beside, chunks are lanes of their tree.
+    columns: reductions over all rows alone, chunks are blocks of columns, one stage. finish: the end of the
+    tree of a partial buffer, buffers are that and the result.
 
-    ``rank`` is the number of outer dimensions, ``lanes`` the element size in bytes that a vector is counted in.
+    ``rank`` is the number of outer dimensions, ``lanes`` the element size in bytes that a vector is counted
+    in.
     """
 
     kind: Kind

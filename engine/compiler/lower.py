@@ -93,7 +93,7 @@ class _Lowering:
         self.lines: list[_Lines] = []
         self.last: list[Line] = []
         self.values: dict[tuple[object, int], int] = {}
-        self.loaded: dict[tuple[object, int], int] = {}
+        self.loaded: dict[tuple[Layout, int | None, int], int] = {}
         self.kept: dict[Node, int] = {}
         self.count = 0
 
@@ -103,8 +103,8 @@ class _Lowering:
         """The outer dimensions, neighbours joined where every buffer allows it, and the inner extent."""
         space = self.cluster.space
         accesses = self._accesses()
-        steps = [self._steps(access, space.dims, space.outer) for access in accesses]
-        steps = [step for step in steps if step is not None]
+        found = [self._steps(access, space.dims, space.outer) for access in accesses]
+        steps = [step for step in found if step is not None]
         windows = [access.bounds(space.dims) for access, _ in accesses if access.windows]
         apart = {k for bounds in windows if bounds for k, window in enumerate(bounds) if window is not None}
         if space.inner is None:
@@ -144,11 +144,13 @@ class _Lowering:
         assert steps is not None
         assert bounds is not None
         if space.inner is None:
-            dims = self.outer + (self.inner,) if self.inner != 1 or space.dims else ()
+            dims = (*self.outer, self.inner) if self.inner != 1 or space.dims else ()
             joined = _over(space.dims, steps, dims)
             windows = _over(space.dims, bounds, dims)
             return (
-                Layout(access.source, access.offset, joined[:-1], joined[-1] if joined else 0, _present(windows)),
+                Layout(
+                    access.source, access.offset, joined[:-1], joined[-1] if joined else 0, _present(windows)
+                ),
                 _axes(windows),
             )
         count = len(space.outer)
@@ -205,7 +207,9 @@ class _Lowering:
         )
         cost = sum(OPS[node.op].cost + 1 for node in self.cluster.places)
         partials = tuple(self.cluster.partials.values())
-        return Lowered(kernel, self.outer, self.inner, tuple(self.layouts), tuple(self.outputs), cost, partials)
+        return Lowered(
+            kernel, self.outer, self.inner, tuple(self.layouts), tuple(self.outputs), cost, partials
+        )
 
     def _stage(self, node: Node, costs: dict[Node, int]) -> int:
         """The pass along the row in which a node's operands are there; its row result is there one later.
@@ -299,7 +303,7 @@ class _Lowering:
         return self.values[source, -1]
 
     def _value(self, node: Node, stage: int) -> int:
-        """The value of a member along the row, in a stage: computed there, again, or taken from its buffer."""
+        """The value of a member along the row, in a stage: computed there, again, or from its buffer."""
         key = (node, stage)
         if key in self.values:
             return self.values[key]
@@ -376,7 +380,7 @@ class _Lowering:
         stage = self.stage_of[node]
         if place is Place.FULL:
             self.lines[stage].inner.append(Store(buffer, self.values[node, stage]))
-        elif node.op == "reduce" and stage + 1 >= len(self.lines) or place is Place.COLUMN:
+        elif (node.op == "reduce" and stage + 1 >= len(self.lines)) or place is Place.COLUMN:
             self.last.append(Store(buffer, self.values[node, -1]))
         else:
             after = stage + (node.op == "reduce")
@@ -388,7 +392,9 @@ def _along(stride: Dim) -> Along:
 
 
 def _joined(dims: Dims, steps: list[Dims], apart: Collection[int]) -> Dims:
-    """``dims`` with neighbours joined where each of ``steps`` runs over them as over one; never those ``apart``."""
+    """``dims`` with neighbours joined where each of ``steps`` runs over them as over one; never those
+    ``apart``.
+    """
     result: list[Dim] = []
     for k, size in enumerate(dims):
         free = result and k not in apart and k - 1 not in apart
@@ -403,7 +409,9 @@ Item = TypeVar("Item")
 
 
 def _over(dims: Dims, items: Sequence[Item], joined: Dims) -> tuple[Item, ...]:
-    """What ``items`` say along ``joined``, made of neighbours of ``dims``: that of the last neighbour of each."""
+    """What ``items`` say along ``joined``, made of neighbours of ``dims``: that of the last neighbour of
+    each.
+    """
     result: list[Item] = []
     position = 0
     for size in joined:

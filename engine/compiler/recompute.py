@@ -1,7 +1,7 @@
 """Values that a later kernel computes again rather than reads: where it costs little and loads no more.
 
-Precondition: steps in an order in which they can run. Postcondition: the same steps; some clusters hold copies of
-cheap nodes of earlier ones, whose buffers nobody needs any more.
+Precondition: steps in an order in which they can run. Postcondition: the same steps; some clusters hold
+copies of cheap nodes of earlier ones, whose buffers nobody needs any more.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def recompute(fusion: Fusion, steps: Sequence[Step], targets: Collection[Node]) 
                 _copy(fusion, step, node, clusters, readers, kept)
 
 
-def _copy(
+def _copy(  # noqa: PLR0917  the pass's state
     fusion: Fusion,
     home: Cluster,
     node: Node,
@@ -48,7 +48,12 @@ def _copy(
     if recipe is None:
         return
     inside = {*recipe}
-    needs = [a.source for own in recipe for a in home.reads[own] if a.source not in inside and _is_large(home, a.source)]
+    needs = [
+        a.source
+        for own in recipe
+        for a in home.reads[own]
+        if a.source not in inside and _is_large(home, a.source)
+    ]
     loads = 0
     for cluster in clusters:
         have = {access.source for access in cluster.accesses} | cluster.places.keys()
@@ -60,24 +65,24 @@ def _copy(
             return
     if loads > len(clusters):
         return
-    before = [(cluster, cluster.places, cluster.reads) for cluster in clusters]
-    for cluster in clusters:
-        if not fusion.adopt(cluster, recipe, home):
-            for own, places, reads in before:
-                own.places, own.reads = places, reads
-            return
+    before = [(cluster.places, cluster.reads) for cluster in clusters]
+    if not all(fusion.adopt(cluster, recipe, home) for cluster in clusters):
+        for cluster, (places, reads) in zip(clusters, before, strict=True):
+            cluster.places, cluster.reads = places, reads
+        return
     del readers[node]
     for cluster in clusters:
-        for own in recipe:
-            for source in {access.source: None for access in home.reads[own]}:
-                if source not in inside and cluster not in readers.setdefault(source, []):
-                    readers[source].append(cluster)
+        for source in {access.source: None for copied in recipe for access in home.reads[copied]}:
+            if source not in inside and cluster not in readers.setdefault(source, []):
+                readers[source].append(cluster)
 
 
 def _recipe(
     home: Cluster, node: Node, readers: dict[Node, list[Step]], kept: Collection[Node]
 ) -> list[Node] | None:
-    """``node`` and the nodes to copy with it, operands first: up to what is stored, read or a row's one value."""
+    """``node`` and the nodes to copy with it, operands first: up to what is stored, read or a row's one
+    value.
+    """
     found: dict[Node, None] = {}
     pending, cost = [node], 0
     while pending:
@@ -106,7 +111,9 @@ def _is_large(home: Cluster, source: Node) -> bool:
     if place is not None:
         return place is Place.FULL
     return not all(
-        access.source is not source or 0 in access.strides for reads in home.reads.values() for access in reads
+        access.source is not source or 0 in access.strides
+        for reads in home.reads.values()
+        for access in reads
     )
 
 

@@ -1,7 +1,8 @@
 """Rewriting a graph by rules that keep every bit: infinities, signs of zeros, denormals, and NaN as NaN.
 
-Precondition: any graph. Postcondition: the same values from no more nodes; what nothing reads is gone. What rounding
-forbids has no rule here: x + 0.0 loses -0, x * 0 loses NaN, and x / y is not x * (1 / y) unless 1 / y is exact.
+Precondition: any graph. Postcondition: the same values from no more nodes; what nothing reads is gone. What
+rounding forbids has no rule here: x + 0.0 loses -0, x * 0 loses NaN, and x / y is not x * (1 / y) unless 1 /
+y is exact.
 """
 
 from __future__ import annotations
@@ -273,7 +274,10 @@ def _compose(node: Node) -> Node | None:
         return b.broadcast(source, node.shape)
     starts, sizes, steps = node.attrs
     first, _, stride = x.attrs
-    placed = [s + k * start if size != 0 else s for s, k, start, size in zip(first, stride, starts, sizes, strict=True)]
+    placed = [
+        s + k * start if size != 0 else s
+        for s, k, start, size in zip(first, stride, starts, sizes, strict=True)
+    ]
     along = tuple([k * step for k, step in zip(stride, steps, strict=True)])
     return b.slice(source, tuple(placed), sizes, along)
 

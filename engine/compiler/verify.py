@@ -67,7 +67,9 @@ def _clusters(fusion: Fusion) -> None:
         for node in step.nodes:
             if fusion.home.get(node) is step:
                 done[node] = step.level + 1
-        _require(not isinstance(step, (Single, Finish)) or len(step.nodes) == 1, "a step of its own has one node")
+        _require(
+            not isinstance(step, (Single, Finish)) or len(step.nodes) == 1, "a step of its own has one node"
+        )
     for node in fusion.home:
         _require(node in done, f"{node} has a home among no steps")
 
@@ -80,7 +82,9 @@ def _cluster(fusion: Fusion, cluster: Cluster) -> None:
         lanes = lanes_of(node)
         _require(lanes in (0, cluster.lanes), f"{node} among elements of {cluster.lanes} bytes")
         reduces = node.op == "reduce"
-        _require(reduces or place is not Place.COLUMN, f"{node} varies along columns only, and reduces nothing")
+        _require(
+            reduces or place is not Place.COLUMN, f"{node} varies along columns only, and reduces nothing"
+        )
         reader = space.dims if reduces or place is Place.FULL else space.outer
         for access in cluster.reads[node]:
             _access(cluster, node, access, seen)
@@ -106,11 +110,20 @@ def _access(cluster: Cluster, node: Node, access: Access, seen: set[Node]) -> No
 
 
 def _loops(kernel: Kernel) -> None:
-    kinds = {"each": (), "rows": (Reduce,), "columns": (Reduce,), "lanes": (Reduce, Collect), "finish": (Collect,)}
+    kinds = {
+        "each": (),
+        "rows": (Reduce,),
+        "columns": (Reduce,),
+        "lanes": (Reduce, Collect),
+        "finish": (Collect,),
+    }
     lines = [line for stage in kernel.stages for line in stage.inner]
     reducing = [line for line in lines if isinstance(line, (Reduce, Collect))]
     _require(kernel.lanes in (4, 8), f"elements of {kernel.lanes} bytes")
-    _require(all(isinstance(line, kinds[kernel.kind]) for line in reducing), f"a reduction that {kernel.kind} lacks")
+    _require(
+        all(isinstance(line, kinds[kernel.kind]) for line in reducing),
+        f"a reduction that {kernel.kind} lacks",
+    )
     for buffer in kernel.buffers:
         _buffer(kernel, buffer)
     if kernel.kind == "finish":
@@ -130,9 +143,14 @@ def _loops(kernel: Kernel) -> None:
 
 
 def _buffer(kernel: Kernel, buffer: Buffer) -> None:
-    _require(not (buffer.scratch or buffer.partial) or buffer.written or kernel.kind == "finish", "unwritten scratch")
+    _require(
+        not (buffer.scratch or buffer.partial) or buffer.written or kernel.kind == "finish",
+        "unwritten scratch",
+    )
     _require(not (buffer.windows and buffer.written), "a window onto what is written")
-    _require(all(0 <= axis <= kernel.rank for axis in buffer.windows), f"a window along axis {buffer.windows}")
+    _require(
+        all(0 <= axis <= kernel.rank for axis in buffer.windows), f"a window along axis {buffer.windows}"
+    )
     _require(list(buffer.windows) == sorted(set(buffer.windows)), "windows out of order")
 
 
@@ -173,4 +191,3 @@ def _assign(values: dict[int, DType], value: int, dtype: DType) -> None:
 
 
 _STAGES: dict[Stage, Callable[[Any], None]] = {"graph": _graph, "clusters": _clusters, "loops": _loops}
-

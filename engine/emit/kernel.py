@@ -1,12 +1,13 @@
 """C for fused kernels: a loop over rows, passes along each row over explicit vectors, one line a value.
 
-``dims`` are {rows, row length, rows a chunk, columns a chunk, sizes of the outer dimensions, then for each buffer its
-outer strides, its stride along a row, for scratch the elements a chunk has, and the edges of its windows}. Where
-chunks are lanes, the third word counts lanes.
+``dims`` are {rows, row length, rows a chunk, columns a chunk, sizes of the outer dimensions, then for each
+buffer its outer strides, its stride along a row, for scratch the elements a chunk has, and the edges of its
+windows}. Where chunks are lanes, the third word counts lanes.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterable, Sequence
 
@@ -27,7 +28,9 @@ def print_kernel(kernel: Kernel, name: str) -> str:
 
 
 def rows_signature(name: str) -> str:
-    """Of the function that computes a block of rows and columns: what kernels of kind each and rows are made of."""
+    """Of the function that computes a block of rows and columns: what kernels of kind each and rows are made
+    of.
+    """
     return (
         f"static void {name}_rows(void **bufs, const int64_t *d, int64_t chunk, int64_t r0, int64_t r1, "
         "int64_t c0, int64_t c1)"
@@ -183,8 +186,8 @@ class _Printer:
         return [*lines, "    }", "}"]
 
     def _reducing_pass(self, stage: Stage, reductions: Sequence[Reduce]) -> list[str]:
-        """Blocks of the tree: rounds of 64 elements, a vector to each vector of lanes; then whole vectors, then the
-        elements that are left.
+        """Blocks of the tree: rounds of 64 elements, a vector to each vector of lanes; then whole vectors,
+        then the elements that are left.
         """
         width, kind = self.width, self.lanes[reductions[0].dtype].suffix
         starts, counted, totals = [], [], []
@@ -297,7 +300,8 @@ class _Printer:
             lane = self.lanes[line.dtype]
             empty = "0" if line.kind == "sum" else _neutral(line)
             lines.append(
-                f"    const {lane.vector} v{line.value} = rows ? t{line.value}[u] : set1_{lane.suffix}({empty});"
+                f"    const {lane.vector} v{line.value} = "
+                f"rows ? t{line.value}[u] : set1_{lane.suffix}({empty});"
             )
             self.types[line.value] = line.dtype
         for store in self.kernel.last:
@@ -315,9 +319,8 @@ class _Printer:
         for constant in constants:
             lane = self.lanes[constant.dtype]
             self.types[constant.value] = constant.dtype
-            lines.append(
-                f"const {lane.vector} v{constant.value} = {self._everywhere(constant.dtype, literal(constant))};"
-            )
+            value = self._everywhere(constant.dtype, literal(constant))
+            lines.append(f"const {lane.vector} v{constant.value} = {value};")
         return lines
 
     def _everywhere(self, dtype: DType, scalar: str) -> str:
@@ -430,7 +433,7 @@ def literal(constant: Constant) -> str:
     if dtype not in (float32, float64):
         return f"(-{2**63 - 1} - 1)" if value == -(2**63) else str(int(value))
     suffix = "f" if dtype is float32 else ""
-    if value != value:
+    if math.isnan(value):
         return f'__builtin_nan{suffix}("")'
     if value in (float("inf"), float("-inf")):
         return f"{'-' if value < 0 else ''}__builtin_inf{suffix}()"

@@ -1,4 +1,6 @@
-"""Plans against one node a kernel: the same bits for random graphs of every primitive, at all sizes and threads."""
+"""Plans against one node a kernel: the same bits for random graphs of every primitive, at all sizes and
+threads.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from engine.core.dim import symbol
 from engine.core.dtype import ALL, FLOATS, bool_, float32, float64, int32, int64
 from engine.core.node import Node
 from engine.devices.cpu import CpuDevice
-from engine.devices.toolchain import find_toolchain, probe
+from engine.devices.toolchain import find_toolchain
 
 if find_toolchain() is None:
     pytest.skip("no C compiler here", allow_module_level=True)
@@ -120,7 +122,9 @@ def test_results_do_not_depend_on_threads(threads: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "command", ["gcc -O3", "gcc -mno-avx512f", "clang", "python -m ziglang cc"], ids=lambda text: text.split()[-1]
+    "command",
+    ["gcc -O3", "gcc -mno-avx512f", "clang", "python -m ziglang cc"],
+    ids=lambda text: text.split()[-1],
 )
 def test_compilers_and_targets(command: str) -> None:
     toolchain = find_toolchain({"GRADMILL_CC": command})

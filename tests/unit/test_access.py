@@ -31,7 +31,9 @@ def read(access: Access, buffer: np.ndarray[Any, Any], fill: float = 0) -> np.nd
     for index in np.ndindex(access.shape):
         inside = all(w is None or w[0] <= i < w[1] for i, w in zip(index, windows, strict=True))
         if inside:
-            result[index] = buffer[access.offset + sum(i * s for i, s in zip(index, access.strides, strict=True))]
+            result[index] = buffer[
+                access.offset + sum(i * s for i, s in zip(index, access.strides, strict=True))
+            ]
     return result
 
 

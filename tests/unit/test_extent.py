@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from itertools import product as pairs
 from math import prod
 
@@ -72,7 +73,7 @@ def test_common_refinement(a: tuple[Dim, ...], b: tuple[Dim, ...], want: tuple[D
 def test_a_refinement_gives_both_shapes_by_joining(dims: list[int], data: st.DataObject) -> None:
     def joined() -> tuple[int, ...]:
         cuts = [0, *(k for k in range(1, len(dims)) if data.draw(st.booleans())), len(dims)]
-        return tuple(prod(dims[i:j]) for i, j in zip(cuts, cuts[1:], strict=False))
+        return tuple(prod(dims[i:j]) for i, j in pairwise(cuts))
 
     a, b = joined(), joined()
     refined = common_refinement(a, b)

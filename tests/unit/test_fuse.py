@@ -105,7 +105,9 @@ def adam(p: Node, g: Node, m: Node, v: Node, rate: Node) -> list[Node]:
 
     m = b.add(times(0.9, m), times(0.1, g))
     v = b.add(times(0.999, v), times(0.001, b.mul(g, g)))
-    step = b.div(b.mul(b.broadcast(rate, p.shape) if p.shape else rate, m), b.add(b.sqrt(v), b.full_like(v, 1e-8)))
+    step = b.div(
+        b.mul(b.broadcast(rate, p.shape) if p.shape else rate, m), b.add(b.sqrt(v), b.full_like(v, 1e-8))
+    )
     return [b.sub(p, step), m, v]
 
 
@@ -176,7 +178,9 @@ def test_no_kernel_waits_for_another_in_a_circle() -> None:
 
 def test_refusals_say_why() -> None:
     x = leaf(8, 9)
-    fusion = fused([b.mul(b.exp(x), b.swap_last(b.exp(leaf(9, 8)))), b.sum(b.cast(b.exp(x), float64), (0, 1))])
+    fusion = fused(
+        [b.mul(b.exp(x), b.swap_last(b.exp(leaf(9, 8)))), b.sum(b.cast(b.exp(x), float64), (0, 1))]
+    )
     reasons = {refusal.reason for refusal in fusion.refusals}
     assert "elements of 4 and 8 bytes" in reasons or fusion.refusals
 
@@ -234,4 +238,7 @@ def test_places_of_members() -> None:
     fusion = fused([softmax(x)])
     (cluster,) = fusion.steps
     assert isinstance(cluster, Cluster)
-    assert [place for node, place in cluster.places.items() if node.op == "reduce"] == [Place.OUTER, Place.OUTER]
+    assert [place for node, place in cluster.places.items() if node.op == "reduce"] == [
+        Place.OUTER,
+        Place.OUTER,
+    ]

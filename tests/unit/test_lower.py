@@ -17,7 +17,8 @@ from engine.core.node import Node
 from engine.emit.kernel import print_kernel
 
 RELU = """\
-static void kernel_rows(void **bufs, const int64_t *d, int64_t chunk, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
+static void kernel_rows(void **bufs, const int64_t *d, int64_t chunk, int64_t r0, int64_t r1, \
+int64_t c0, int64_t c1) {
     const vf32 v4 = set1_f32(0x0.0p+0f);
     const int64_t n = d[1];
     for (int64_t r = r0; r < r1; r++) {
@@ -111,7 +112,12 @@ def test_softmax_has_a_stage_for_each_pass() -> None:
     reduced = [[line.kind for line in stage.inner if isinstance(line, Reduce)] for stage in kernel.stages]
     assert reduced == [["max"], [], ["sum"], []]
     assert [buffer.scratch for buffer in kernel.buffers] == [False, True, False]
-    exponentials = [line for stage in kernel.stages for line in stage.inner if isinstance(line, Apply) and line.op == "exp"]
+    exponentials = [
+        line
+        for stage in kernel.stages
+        for line in stage.inner
+        if isinstance(line, Apply) and line.op == "exp"
+    ]
     assert len(exponentials) == 1
 
 
@@ -120,7 +126,12 @@ def test_what_costs_little_is_computed_again_in_the_next_stage() -> None:
     d = b.sub(x, b.expand(b.sum(x, (1,)), (1,), x.shape))
     (own,) = kernels(b.mul(d, b.expand(b.sum(b.mul(d, d), (1,)), (1,), x.shape)))
     assert not any(buffer.scratch for buffer in own.kernel.buffers)
-    subtractions = [line for stage in own.kernel.stages for line in stage.inner if isinstance(line, Apply) and line.op == "sub"]
+    subtractions = [
+        line
+        for stage in own.kernel.stages
+        for line in stage.inner
+        if isinstance(line, Apply) and line.op == "sub"
+    ]
     assert len(subtractions) == 2
 
 

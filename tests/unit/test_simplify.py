@@ -19,7 +19,24 @@ from engine.devices.evaluate import evaluate
 from engine.devices.reference import ReferenceDevice
 
 REFERENCE = ReferenceDevice()
-SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.1, 3.0, inf, -inf, nan, 1e-40, -5e-45, 1.1754944e-38, 3.4028235e38, -2.5, 1e-300, 7.0]
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.1,
+    3.0,
+    inf,
+    -inf,
+    nan,
+    1e-40,
+    -5e-45,
+    1.1754944e-38,
+    3.4028235e38,
+    -2.5,
+    1e-300,
+    7.0,
+]
 WHOLE = [0, 1, 2, 3, 5, 7, 2**31 - 1, 100, 4, 6, 8, 9, 10, 11, 12, 13]
 
 
@@ -105,44 +122,92 @@ RULES: list[tuple[str, tuple[DType, ...], Callable[[Node], Node], list[str]]] = 
     ("exp of a constant", F, lambda x: b.mul(x, b.exp(full(x, 0.5))), ["exp", "mul"]),
     ("(2 + 3) * x", F[:2], lambda x: b.mul(b.add(full(x, 2), full(x, 3)), x), ["mul"]),
     ("1 / 3 * x", F[:2], lambda x: b.mul(b.div(full(x, 1), full(x, 3)), x), ["mul"]),
-    ("a scalar 1 / 3", F[:2],
-     lambda x: b.mul(x, b.broadcast(b.div(b.constant(1, x.dtype), b.constant(3, x.dtype)), x.shape)), ["mul"]),
+    (
+        "a scalar 1 / 3",
+        F[:2],
+        lambda x: b.mul(x, b.broadcast(b.div(b.constant(1, x.dtype), b.constant(3, x.dtype)), x.shape)),
+        ["mul"],
+    ),
     ("1 / 0 stays", F[:2], lambda x: b.mul(b.div(full(x, 1), full(x, 0)), x), ["div", "mul"]),
     ("-0.1 * x", F[:2], lambda x: b.mul(b.neg(full(x, 0.1)), x), ["mul"]),
     ("sum over size 1", F, lambda x: b.sum(b.reshape(x, (16, 1)), (1,)), []),
     ("max over size 1", F, lambda x: b.reduce(b.reshape(x, (16, 1)), "max", (1,)), []),
     ("two reshapes", F, lambda x: b.reshape(b.reshape(x, (4, 4)), (2, 8)), ["reshape"]),
     ("reshape back", F, lambda x: b.reshape(b.reshape(x, (4, 4)), (16,)), []),
-    ("two transposes", F, lambda x: b.transpose(b.transpose(b.reshape(x, (2, 2, 4)), (1, 2, 0)), (2, 0, 1)),
-     ["reshape"]),
+    (
+        "two transposes",
+        F,
+        lambda x: b.transpose(b.transpose(b.reshape(x, (2, 2, 4)), (1, 2, 0)), (2, 0, 1)),
+        ["reshape"],
+    ),
     ("two broadcasts", F, lambda x: b.neg(b.broadcast(b.broadcast(x, (2, 16)), (3, 2, 16))), ["neg"]),
     ("two slices", F, lambda x: b.slice(b.slice(x, (2,), (6,), (2,)), (4,), (2,), (-3,)), ["slice"]),
     ("slice of all", F, lambda x: b.slice(x, (0,), (16,), (1,)), []),
     ("flip stays", F, lambda x: b.flip(x, 0), ["slice"]),
-    ("slice inside pad", F, lambda x: b.slice(b.pad(x, b.constant(1, x.dtype), (3,), (2,)), (4,), (5,), (2,)),
-     ["slice"]),
-    ("slice of the border stays", F, lambda x: b.slice(b.pad(x, b.constant(1, x.dtype), (3,), (2,)), (2,), (5,), (2,)),
-     ["pad", "slice"]),
-    ("slice of one of two", F, lambda x: b.slice(b.concat((x, leaf(x.dtype, turn=3)), 0), (17,), (3,), (2,)), ["slice"]),
+    (
+        "slice inside pad",
+        F,
+        lambda x: b.slice(b.pad(x, b.constant(1, x.dtype), (3,), (2,)), (4,), (5,), (2,)),
+        ["slice"],
+    ),
+    (
+        "slice of the border stays",
+        F,
+        lambda x: b.slice(b.pad(x, b.constant(1, x.dtype), (3,), (2,)), (2,), (5,), (2,)),
+        ["pad", "slice"],
+    ),
+    (
+        "slice of one of two",
+        F,
+        lambda x: b.slice(b.concat((x, leaf(x.dtype, turn=3)), 0), (17,), (3,), (2,)),
+        ["slice"],
+    ),
     ("slice across stays", F, lambda x: b.slice(b.concat((x, x), 0), (14,), (4,), (1,)), ["concat", "slice"]),
     ("pad by nothing", F, lambda x: b.pad(x, b.constant(1, x.dtype), (0,), (0,)), []),
-    ("pad of its fill", F, lambda x: b.mul(b.pad(full(x, 1), b.constant(1, x.dtype), (1,), (2,)),
-                                           b.pad(x, b.constant(5, x.dtype), (1,), (2,))), ["pad"]),
-    ("pad of a product", F, lambda x: b.pad(b.mul(x, full(x, 3)), b.constant(0, x.dtype), (1,), (2,)), ["pad", "mul"]),
-    ("pad of a negative product stays", F, lambda x: b.pad(b.mul(x, full(x, -3)), b.constant(0, x.dtype), (1,), (2,)),
-     ["mul", "pad"]),
+    (
+        "pad of its fill",
+        F,
+        lambda x: b.mul(
+            b.pad(full(x, 1), b.constant(1, x.dtype), (1,), (2,)),
+            b.pad(x, b.constant(5, x.dtype), (1,), (2,)),
+        ),
+        ["pad"],
+    ),
+    (
+        "pad of a product",
+        F,
+        lambda x: b.pad(b.mul(x, full(x, 3)), b.constant(0, x.dtype), (1,), (2,)),
+        ["pad", "mul"],
+    ),
+    (
+        "pad of a negative product stays",
+        F,
+        lambda x: b.pad(b.mul(x, full(x, -3)), b.constant(0, x.dtype), (1,), (2,)),
+        ["mul", "pad"],
+    ),
     ("concat of one", F, lambda x: b.concat((x,), 0), []),
-    ("transpose of a constant", F, lambda x: b.mul(x, b.reshape(b.transpose(b.full((2, 8), x.dtype, 3), (1, 0)), (16,))),
-     ["mul"]),
-    ("a copy under a product", F,
-     lambda x: b.reshape(b.swap_last(b.mul(b.reshape(x, (2, 8)), b.full((2, 8), x.dtype, 3))), (16,)),
-     ["reshape", "transpose", "reshape", "mul"]),
-]  # fmt: skip
+    (
+        "transpose of a constant",
+        F,
+        lambda x: b.mul(x, b.reshape(b.transpose(b.full((2, 8), x.dtype, 3), (1, 0)), (16,))),
+        ["mul"],
+    ),
+    (
+        "a copy under a product",
+        F,
+        lambda x: b.reshape(b.swap_last(b.mul(b.reshape(x, (2, 8)), b.full((2, 8), x.dtype, 3))), (16,)),
+        ["reshape", "transpose", "reshape", "mul"],
+    ),
+]
 
 
 @pytest.mark.parametrize(
     ("dtype", "make", "left"),
-    [pytest.param(dtype, make, left, id=f"{name} {dtype}") for name, dtypes, make, left in RULES for dtype in dtypes],
+    [
+        pytest.param(dtype, make, left, id=f"{name} {dtype}")
+        for name, dtypes, make, left in RULES
+        for dtype in dtypes
+    ],
 )
 def test_rule(dtype: DType, make: Callable[[Node], Node], left: list[str]) -> None:
     check(make(leaf(dtype)), left)
