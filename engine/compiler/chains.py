@@ -1,11 +1,11 @@
 """Chains: batched products and the kernels around them as one kernel, unit by unit of the batch.
 
-Attention is such a chain: for each sequence the scores of its heads, their softmax and the weighted values, forward or
-backward, all of it in the caches; nothing of the next unit is begun before. A part reads of another part only what
-the same unit has written, so the order of the parts within a unit is all that counts.
+Attention is such a chain: for each sequence the scores of its heads, their softmax and the weighted values,
+forward or backward, all of it in the caches; nothing of the next unit is begun before. A part reads of
+another part only what the same unit has written, so the order of the parts within a unit is all that counts.
 
-Precondition: steps whose reads come from lower levels. Postcondition: the same, with some steps joined on the level
-of the last of them.
+Precondition: steps whose reads come from lower levels. Postcondition: the same, with some steps joined on the
+level of the last of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def chain_all(steps: Sequence[Step]) -> tuple[list[Step], list[str]]:
             continue
         members = graph.grow(at, result)
         if len(members) > 1:
-            parts = tuple([part for part in map(result.pop, members) if isinstance(part, FusedStep | SingleStep)])
+            parts = tuple(
+                [part for part in map(result.pop, members) if isinstance(part, FusedStep | SingleStep)]
+            )
             shape = tuple([_printed(part) for part in parts])
             name = names.setdefault(shape, f"chain_{len(names)}")
             result[members[-1]] = ChainStep(parts[-1].level, False, parts, units_of(step.node), name)
@@ -73,7 +75,7 @@ class _Graph:
                 self.readers.setdefault(node, []).append(at)
 
     def grow(self, seed: int, free: Container[int]) -> list[int]:
-        """The chain around ``seed`` that its neighbours one after the other allow, in the order of its parts."""
+        """The chain around ``seed`` that neighbours one after the other allow, in the order of its parts."""
         first = self.steps[seed]
         assert isinstance(first, SingleStep)
         units = units_of(first.node)
@@ -153,7 +155,8 @@ def _reads_own_unit(part: Step, node: Node, units: Dim) -> bool:
             windows: dict[int, Window] = dict(zip(buffer.windows, layout.windows, strict=True))
             dims, strides = (*lowered.outer, lowered.inner), (*layout.outer, layout.inner)
             axes = [
-                (dim, stride, windows.get(k)) for k, (dim, stride) in enumerate(zip(dims, strides, strict=True))
+                (dim, stride, windows.get(k))
+                for k, (dim, stride) in enumerate(zip(dims, strides, strict=True))
             ]
             if not _is_own_unit(node, units, layout.offset, axes):
                 return False
@@ -165,7 +168,7 @@ def _axes(access: Access) -> list[tuple[Dim, Dim, Window]]:
 
 
 def _is_own_unit(node: Node, units: Dim, offset: Dim, axes: Sequence[tuple[Dim, Dim, Window]]) -> bool:
-    """Whether element (i_0, …) at ``offset + Σ i·stride`` lies in that unit of the buffer in which i_0 lies."""
+    """Whether element (i_0, …) at ``offset + Σ i·stride`` lies in the unit of the buffer that i_0 is in."""
     axes = [axis for axis in axes if axis[0] != 1]
     own = quotient(product(node.shape), units)
     rest = quotient(axes[0][0], units) if axes else None

@@ -1,12 +1,12 @@
-"""Epilogues: a kernel that reads a product element by element works on its rows while they are in the first cache.
+"""Epilogues: a kernel that reads a product element by element works on rows that are still in a cache.
 
-The product is written where the kernel puts a result that depends on it, or to a buffer of its own where someone else
-reads it too; each element is finished before the kernel sees it, so no bit changes.
+The product is written where the kernel puts a result that depends on it, or to a buffer of its own where
+someone else reads it too; each element is finished before the kernel sees it, so no bit changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from engine.compiler.cluster import Cluster, Place, Single, Space, Step, is_aligned
@@ -19,7 +19,7 @@ from engine.core.node import Node
 from engine.emit.dot import fused_dot_name
 
 
-def attach(fusion: Fusion, apart: Collection[Node]) -> None:
+def attach(fusion: Fusion, apart: Set[Node]) -> None:
     """Makes each product part of the kernel that reads it first, where that is possible.
 
     Kernels that compute one of ``apart`` stay as they are.
@@ -33,7 +33,7 @@ def attach(fusion: Fusion, apart: Collection[Node]) -> None:
     for step in reversed(fusion.steps):
         if isinstance(step, Single) and step.node in readers and not step.fixed:
             cluster = _reader(fusion, step.node, readers[step.node])
-            if cluster is not None and cluster.product is None and not any(node in apart for node in cluster.places):
+            if cluster is not None and cluster.product is None and apart.isdisjoint(cluster.places):
                 space = _space(fusion, cluster, step.node)
                 if space is not None:
                     cluster.space, cluster.product = space, step
@@ -43,9 +43,10 @@ def attach(fusion: Fusion, apart: Collection[Node]) -> None:
 
 
 def _reader(fusion: Fusion, dot: Node, readers: Sequence[Step]) -> Cluster | None:
-    """The one kernel that reads a product before all others do, so that these find it computed; batches are for chains.
+    """The one kernel that reads a product before all others do, so that these find it computed.
 
-    Then nothing between the two depends on the product, and moving it to its reader's level makes no circle.
+    Nothing between the two depends on the product then, and moving it to its reader's level makes no circle.
+    Products of a batch are for chains.
     """
     level = min([step.level for step in readers])
     first = [step for step in readers if step.level == level]
@@ -74,8 +75,8 @@ def joined(
 ) -> DotStep:
     """The step of a kernel with a product, which ``is_stored`` where others read it too.
 
-    ``takeovers`` are those of the kernel alone. A result may take over the product's place, and then nothing else's:
-    it holds the product while the kernel reads its other operands.
+    ``takeovers`` are those of the kernel alone. A result may take over the product's place, and then nothing
+    else's: it holds the product while the kernel reads its other operands.
     """
     product = cluster.product
     assert product is not None
@@ -88,7 +89,9 @@ def joined(
         layouts = [replace(own, source=into) if own.source is dot else own for own in lowered.layouts]
         lowered = replace(lowered, layouts=tuple(layouts))
     operands = [access.source for access in product.accesses]
-    kept = [(old, new) for old, new in takeovers if old is not dot and new is not into and old not in operands]
+    kept = [
+        (old, new) for old, new in takeovers if old is not dot and new is not into and old not in operands
+    ]
     a, b = product.accesses
     nodes = (dot, *cluster.places)
     name = fused_dot_name(kernel)

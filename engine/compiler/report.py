@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import prod
 
 from engine.compiler.binding import Binding
-from engine.compiler.steps import FusedStep, SingleStep, Step
 from engine.compiler.lower import Lowered
 from engine.compiler.memory import Block
 from engine.compiler.sized import at_sizes
+from engine.compiler.steps import ChainStep, FusedStep, SingleStep, Step
 from engine.compiler.table import ARENA
 from engine.core.node import Node
 from engine.core.opdef import OPS
@@ -89,11 +89,13 @@ def reports(binding: Binding, names: Names) -> list[StepReport]:
                 step=number,
                 wave=wave_of.get(number),
                 kernel=step.node.op if isinstance(step, SingleStep) else step.name,
-                kind="single" if isinstance(step, SingleStep) else step.lowered.kernel.kind,
-                computes=tuple([
-                    names.equation(node, operands.get(node, ()), binding.shape(node.shape))
-                    for node in step.nodes
-                ]),
+                kind=_kind(step),
+                computes=tuple(
+                    [
+                        names.equation(node, operands.get(node, ()), binding.shape(node.shape))
+                        for node in step.nodes
+                    ]
+                ),
                 reads=tuple([names(node) for node in dict.fromkeys(step.reads) if node.op != "constant"]),
                 writes=tuple([_buffer(names(node), binding.block(node)) for node in step.writes]),
                 moved=_bytes(step, binding),
@@ -110,9 +112,17 @@ def _buffer(name: str, block: Block) -> BufferReport:
     )
 
 
+def _kind(step: Step) -> str:
+    if isinstance(step, ChainStep):
+        return "chain"
+    return "single" if isinstance(step, SingleStep) else step.lowered.kernel.kind
+
+
 def _bytes(step: Step, binding: Binding) -> int:
     """What a step reads and writes, each element once."""
     total = 0
+    if isinstance(step, ChainStep):
+        return sum(_bytes(part, binding) for part in step.parts)
     if isinstance(step, SingleStep):
         total += prod(binding.shape(step.node.shape)) * step.node.dtype.size
     else:

@@ -1,6 +1,6 @@
-"""C that joins printed kernels with the prebuilt product: epilogues of a dot, and chains over the units of a batch.
+"""C that joins printed kernels with the prebuilt product: epilogues, and chains over units of a batch.
 
-The product is called by an address among the words, so a plan's text does not contain it and builds as fast without.
+The product is called by an address among the words, so that a plan's text need not contain it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def fused_dot_name(kernel: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChainPart:
-    """A kernel of that name (of one row only, or of rows) with so many buffers and words; or, without one, products."""
+    """A kernel of that name, of one row or of rows, with so many buffers and words; without one, products."""
 
     kernel: str | None
     one_row: bool = False
@@ -39,8 +39,8 @@ class ChainPart:
 def print_chain(name: str, parts: Sequence[ChainPart]) -> str:
     """Parts one after the other for each unit.
 
-    ``dims`` are {units, units a chunk, then for each part an address (0 for kernels) and its rows, products or
-    elements a unit, then the dims of each part}.
+    ``dims`` are {units, units a chunk, then for each part an address (0 for kernels) and its rows, products
+    or elements a unit, then the dims of each part}.
     """
     lines = [
         f"void {name}(void **bufs, const int64_t *d, int64_t chunk) {{",

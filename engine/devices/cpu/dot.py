@@ -24,7 +24,7 @@ def prepare(native: Native, task: Task) -> Prepared:
 
 
 def prepare_fused(native: Native, task: Task, whole_rows: bool) -> Call:
-    """A float product whose kernel takes an epilogue as its last argument, to be called by a printed kernel."""
+    """A float product whose kernel takes an epilogue as its last argument, for printed kernels to call."""
     words = _words(task)
     assert words
     words[-1] = int(whole_rows)
@@ -33,7 +33,7 @@ def prepare_fused(native: Native, task: Task, whole_rows: bool) -> Call:
 
 
 def prepare_products(native: Native, task: Task) -> Call:
-    """Products of a batch, of which a printed kernel asks for the first and the end; a chunk is one product."""
+    """Products of a batch, of which a printed kernel names the first and the end; a chunk is one."""
     words = _words(task)
     assert words
     return Call(native.symbol(_unit(task.dtype), "products"), words, prod(task.shape[:-2]))
