@@ -69,8 +69,10 @@ class _Printer:
             f"{rows_signature(name)} {{",
             *constants,
             "    const int64_t n = d[1];",
+            *_indent(self._first_row()),
             "    for (int64_t r = r0; r < r1; r++) {",
             *_indent(self._row(), 2),
+            *_indent(self._next_row(), 2),
             "    }",
             "}",
         ]
@@ -92,7 +94,7 @@ class _Printer:
         return [*lines, f"{name}_rows(bufs, d, chunk, r0, r1, c0, c1);"]
 
     def _row(self) -> list[str]:
-        """What happens for row r."""
+        """What happens for row r, whose indices are i0, i1 …"""
         lines = self._pointers()
         for stage in self.kernel.stages:
             lines += self._row_lines(stage.row)
@@ -109,6 +111,7 @@ class _Printer:
             "    const int first = t % GM_TREE_BLOCK == 0;",
             "    for (int64_t lane = l0; lane < l1 && t + lane < rows; lane++) {",
             "        const int64_t r = t + lane, partial = (t / GM_TREE_BLOCK * lanes + lane) * n;",
+            *_indent(self._indices("r"), 2),
             *_indent(self._row(), 2),
             "    }",
             "}",
@@ -118,24 +121,39 @@ class _Printer:
         """The end of the tree whose lanes another kernel has collected."""
         ((collect,),) = [stage.inner for stage in self.kernel.stages]
         assert isinstance(collect, Collect)
-        lane = self.lanes[self.kernel.buffers[0].dtype]
-        return [
-            f"gm_finish_{lane.suffix}({_OPERATIONS[collect.kind]}, bufs[0], d[0], d[1], chunk * {STRIP}, bufs[1]);"
-        ]
+        s, op = self.lanes[self.kernel.buffers[0].dtype].suffix, _OPERATIONS[collect.kind]
+        return [f"gm_finish_{s}({op}, bufs[0], d[0], d[1], chunk * {STRIP}, bufs[1]);"]
+
+    def _indices(self, row: str) -> list[str]:
+        """The index of a row along each outer dimension."""
+        rank = self.kernel.rank
+        if rank <= 1:
+            return []
+        sizes = [f"d[{HEAD_WORDS + axis}]" for axis in range(rank)]
+        lines = [f"int64_t i0 = {row};"]
+        for axis in range(rank - 1, 0, -1):
+            lines.append(f"int64_t i{axis} = i0 % {sizes[axis]};")
+            lines.append(f"i0 /= {sizes[axis]};")
+        return lines
+
+    def _first_row(self) -> list[str]:
+        indices = self._indices("r0")
+        return ["if (r0 >= r1) return;", *indices] if indices else []
+
+    def _next_row(self) -> list[str]:
+        """Counts the indices on: the last fastest."""
+        rank = self.kernel.rank
+        if rank <= 1:
+            return []
+        text = "i0++;"
+        for axis in range(1, rank):
+            text = f"if (++i{axis} == d[{HEAD_WORDS + axis}]) {{ i{axis} = 0; {text} }}"
+        return [text]
 
     def _pointers(self) -> list[str]:
         """The start of the row in each buffer."""
         kernel, rank = self.kernel, self.kernel.rank
-        lines = []
-        if rank > 1:
-            lines.append("int64_t left = r;")
-        for axis in reversed(range(rank)):
-            if axis:
-                lines.append(
-                    f"const int64_t i{axis} = left % d[{HEAD_WORDS + axis}]; left /= d[{HEAD_WORDS + axis}];"
-                )
-            else:
-                lines.append(f"const int64_t i0 = {'left' if rank > 1 else 'r'};")
+        lines = ["const int64_t i0 = r;"] if rank == 1 else []
         for k, buffer in enumerate(kernel.buffers):
             own = self.words[k]
             place = "".join(f" + i{axis} * d[{own + axis}]" for axis in range(rank))
@@ -256,7 +274,10 @@ class _Printer:
             )
         lines += ["int64_t count = 0;", "for (int64_t b = 0; b < rows; b += GM_TREE_BLOCK) {"]
         lines += ["    const int64_t length = b + GM_TREE_BLOCK < rows ? GM_TREE_BLOCK : rows - b;"]
-        lines += ["    for (int64_t r = b; r < b + length; r++) {", *_indent(self._pointers(), 2)]
+        lines += [
+            "    for (int64_t r = b; r < b + length; r++) {",
+            *_indent([*self._indices("r"), *self._pointers()], 2),
+        ]
         lines += [f"        const int64_t lane = (r - b) % GM_LANES * {per_strip};"]
         lines += _indent(self._row_lines(stage.row), 2)
         lines += ["        for (int u = 0; u < vectors; u++) {"]
