@@ -63,15 +63,16 @@ def training_step(model: nn.GPT, batch: int, length: int, vocabulary: int = 65) 
     values: Feeds = {}
     for parameter, gradient in zip(parameters, gradients, strict=True):
         m, v = (b.input(parameter.shape, float32) for _ in range(2))
-        states += zip((parameter, m, v), adam(parameter, gradient, m, v, rate, spread), strict=True)
+        states += zip((parameter, m, v), adam(parameter, gradient, m, v, (rate, spread)), strict=True)
         values[parameter] = parameter.value
         for node in (m, v):
             values[node] = Array.from_bytes(bytes(4 * parameter.value.size), node.shape, float32)
     return Step(tokens.node, targets.node, rate, spread, loss, states, values)
 
 
-def adam(p: Node, g: Node, m: Node, v: Node, rate: Node, spread: Node) -> tuple[Node, Node, Node]:
-    """New p, m and v."""
+def adam(p: Node, g: Node, m: Node, v: Node, scalars: tuple[Node, Node]) -> tuple[Node, Node, Node]:
+    """New p, m and v; ``scalars`` are rate and spread."""
+    rate, spread = scalars
 
     def every(x: Node | float) -> Node:
         return b.broadcast(x, p.shape) if isinstance(x, Node) else b.full(p.shape, float32, x)

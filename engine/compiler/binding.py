@@ -1,4 +1,6 @@
-"""Bindings: a blueprint at given sizes: its launches in waves, everything's place, and the one call that runs it."""
+"""Bindings: a blueprint at given sizes: its launches in waves, everything's place, and the one call that runs
+it.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,8 @@ class Binding:
     """One blueprint at one choice of sizes. Only read after it is made, so any number of threads may run it.
 
     A run's bases are null, its arena, the inputs' addresses, those of ``output_bytes`` and of the states.
-    ``arena_bytes`` is what one run needs beside inputs and outputs, its first ``pointer_bytes`` for the call itself;
-    ``buffer_bytes`` is the sum of what lies there.
+    ``arena_bytes`` is what one run needs beside inputs and outputs, its first ``pointer_bytes`` for the call
+    itself; ``buffer_bytes`` is the sum of what lies there.
     """
 
     def __init__(self, blueprint: Blueprint, inputs: Sequence[Node], device: CpuDevice, sizes: Sizes) -> None:

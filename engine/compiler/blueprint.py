@@ -1,4 +1,6 @@
-"""Blueprints: what of a plan follows from the graph alone: its steps, their kernels' text, and what they read."""
+"""Blueprints: what of a plan follows from the graph alone: its steps, their kernels' text, and what they
+read.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,15 @@ from typing import TypeAlias
 
 from engine.autodiff.merge import merge
 from engine.compiler.access import Access, whole
-from engine.compiler.cluster import Cluster, Refusal, Single
 from engine.compiler.chains import chain_all
+from engine.compiler.cluster import Cluster, Refusal, Single
 from engine.compiler.dots import attach, joined
 from engine.compiler.fuse import Fusion
 from engine.compiler.loopir import Kernel, Load, Store
 from engine.compiler.lower import Lowered, lower
+from engine.compiler.remat import rematerialise
 from engine.compiler.simplify import simplify
-from engine.compiler.steps import DotStep, FusedStep, SingleStep, Step
+from engine.compiler.steps import FusedStep, SingleStep, Step
 from engine.core.node import Node
 from engine.emit.dot import print_fused_dot
 from engine.emit.kernel import print_kernel
@@ -26,10 +29,11 @@ State: TypeAlias = tuple[Node, Node]
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """``results`` say how each target is read, then how the new value of each state is: all of a node's buffer.
+    """``results`` say how each target is read, then how the new value of each state is: all of a node's
+    buffer.
 
-    ``in_place`` tells which states may be written where they are read, ``operands`` what each node is computed from.
-    Steps of one level do not depend on each other; fixed ones depend on no input.
+    ``in_place`` tells which states may be written where they are read, ``operands`` what each node is
+    computed from. Steps of one level do not depend on each other; fixed ones depend on no input.
     """
 
     steps: tuple[Step, ...]
@@ -41,13 +45,18 @@ class Blueprint:
     operands: dict[Node, tuple[Node, ...]]
 
 
-def draw(targets: Sequence[Node], states: Sequence[State]) -> Blueprint:
-    """The blueprint of ``targets`` and of the new values of ``states``."""
+def draw(targets: Sequence[Node], states: Sequence[State], remat: int | None = None) -> Blueprint:
+    """The blueprint of ``targets`` and of the new values of ``states``.
+
+    ``remat`` bytes of buffers at once are aimed at, by computing values again; None: nothing is.
+    """
     wanted = simplify([*targets, *[new for _, new in states]])
     order, leaders = merge(wanted)
     fusion = Fusion(order, leaders, wanted)
     reads = [fusion.read(target) for target in wanted]
     results, news = reads[: len(targets)], reads[len(targets) :]
+    if remat is not None:
+        rematerialise(fusion, {access.source for access in reads}, remat)
     attach(fusion, {access.source for access in news})
     steps, text = _lowered(fusion, reads)
     steps, owned = _owned(steps, results, states, news)
@@ -55,7 +64,9 @@ def draw(targets: Sequence[Node], states: Sequence[State]) -> Blueprint:
     steps = _late(steps, {access.source for access in [*results, *owned]}, olds)
     in_place = [_is_in_place(steps, results, old, own) for (old, _), own in zip(states, owned, strict=True)]
     steps.sort(key=lambda step: (not step.fixed, step.level))
-    operands = {node: tuple([fusion.read(x).source for x in node.inputs]) for node in fusion.home if node.inputs}
+    operands = {
+        node: tuple([fusion.read(x).source for x in node.inputs]) for node in fusion.home if node.inputs
+    }
     return Blueprint(
         tuple(steps), tuple(results), tuple(owned), tuple(in_place), text, tuple(fusion.refusals), operands
     )
@@ -105,9 +116,10 @@ def _takeovers(lowered: Lowered) -> Iterable[tuple[Node, Node]]:
             alike = (own.offset, own.outer, own.inner) == (layout.offset, layout.outer, layout.inner)
             plain = not (own.windows or other.scratch or other.partial or other.written or buffer.scratch)
             once = sources.count(own.source) == 1
-            if alike and plain and once and loaded < at and other.dtype.size == buffer.dtype.size:
-                if own.source is not None and layout.source is not None and buffer.along == other.along:
-                    yield own.source, layout.source
+            same = (other.dtype.size, other.along) == (buffer.dtype.size, buffer.along)
+            fits = alike and plain and once and same and loaded < at
+            if fits and own.source is not None and layout.source is not None:
+                yield own.source, layout.source
 
 
 def _owned(
@@ -117,12 +129,9 @@ def _owned(
     level = {node: step.level for step in steps for node in step.writes if not step.fixed}
     taken = {access.source for access in results}
     owned = []
-    for (old, new), access in zip(states, news, strict=True):
-        source = access.source
-        plain = whole(source)
-        is_all = (access.offset, access.strides, access.windows) == (0, plain.strides, ()) and (
-            access.shape == source.shape
-        )
+    for (old, new), read in zip(states, news, strict=True):
+        access, source = read, read.source
+        is_all = access == whole(source)
         if source is old and is_all:
             owned.append(access)
             continue
@@ -136,9 +145,9 @@ def _owned(
 
 
 def _late(steps: Sequence[Step], results: set[Node], olds: Mapping[Node, Node]) -> list[Step]:
-    """Steps that only write results wait: those of states for other readers of these, for checks and for each other,
-    the rest for those with the same kernel. So states can be written in place, and one kernel over many buffers,
-    as an optimiser's, runs in one wave.
+    """Steps that only write results wait: those of states for other readers of these, for checks and for each
+    other, the rest for those with the same kernel. So states can be written in place, and one kernel over
+    many buffers, as an optimiser's, runs in one wave.
 
     ``olds`` maps the new value of a state to its input.
     """
@@ -171,7 +180,9 @@ def _late(steps: Sequence[Step], results: set[Node], olds: Mapping[Node, Node]) 
 
 
 def _is_in_place(steps: Sequence[Step], results: Sequence[Access], old: Node, own: Access) -> bool:
-    """Whether a state's new value may be written over its old one: nobody reads that afterwards, nothing fails."""
+    """Whether a state's new value may be written over its old one: nobody reads that afterwards, nothing
+    fails.
+    """
     if own.source is old:
         return True
     home = next(step for step in steps if own.source in step.writes)

@@ -1,4 +1,6 @@
-"""A plan in words: each step with what it computes and moves, where it keeps it, and what was not fused and why."""
+"""A plan in words: each step with what it computes and moves, where it keeps it, and what was not fused and
+why.
+"""
 
 from __future__ import annotations
 
@@ -87,9 +89,8 @@ def _memory(binding: Binding) -> list[str]:
         lines[0] += f", {share:.0f} % of the {size_text(binding.buffer_bytes)} of its buffers"
         lines.append(f"most in use in wave {peak}: {size_text(live[peak])}")
     results = sum(binding.output_bytes)
-    states = sum(
-        own for own, unchanged in zip(binding.state_bytes, binding.unchanged, strict=True) if unchanged is None
-    )
+    own = zip(binding.state_bytes, binding.unchanged, strict=True)
+    states = sum([nbytes for nbytes, unchanged in own if unchanged is None])
     lines.append(f"results {size_text(results)}")
     if states:
         in_place = sum(binding.blueprint.in_place)
@@ -119,14 +120,12 @@ def count_text(number: float) -> str:
 
 
 def _scaled(number: float, step: int, units: tuple[str, ...]) -> str:
-    for unit in units[:-1]:
-        if number < step:
-            break
+    power = 0
+    while number >= step and power < len(units) - 1:
         number /= step
-    else:
-        unit = units[-1]
+        power += 1
     digits = f"{number:.1f}" if isinstance(number, float) else str(number)
-    return f"{digits.removesuffix('.0')} {unit}".rstrip()
+    return f"{digits.removesuffix('.0')} {units[power]}".rstrip()
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,7 +1,7 @@
 """Where buffers lie: how long each lives, which take the place of another, and offsets in one arena.
 
-Time is counted in waves: launches of one wave run side by side, so what one of them reads must not be what another
-writes.
+Time is counted in waves: launches of one wave run side by side, so what one of them reads must not be what
+another writes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """``heir`` may be written where ``former`` lies: one kernel reads and writes each element once, in that order."""
+    """``heir`` may be written where ``former`` lies: one kernel reads and writes each element once, in that
+    order.
+    """
 
     former: Block
     heir: Block

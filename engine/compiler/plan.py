@@ -27,9 +27,11 @@ Feeds: TypeAlias = Mapping[Node | str, Array]
 class Plan:
     """``targets`` as a function of ``inputs``, in few kernels with the bits of one node a kernel.
 
-    A plan serves every size of its symbols and may be run from any number of threads. ``states`` pairs inputs with
-    the nodes that replace them after each run: ``session`` keeps them between runs. ``names`` are further names of
-    inputs, beside those of parameters. Raises ValueError where the new value of a state has another shape or dtype.
+    A plan serves every size of its symbols and may be run from any number of threads. ``states`` pairs inputs
+    with the nodes that replace them after each run: ``session`` keeps them between runs. ``names`` are
+    further names of inputs, beside those of parameters. ``remat`` is how many bytes of intermediate values to
+    aim for at once, by computing some again (0: as few as possible; None: nothing is computed again to save
+    memory). Raises ValueError where the new value of a state has another shape or dtype.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Plan:
         *,
         states: Sequence[State] = (),
         names: Mapping[str, Node] | None = None,
+        remat: int | None = None,
     ) -> None:
         self.inputs = tuple(inputs)
         self.targets = tuple(targets)
@@ -47,7 +50,7 @@ class Plan:
         self.device = device
         self._check_states()
         plans = PlanCache(device.native.kernels.folder / "plans", device.toolchain.target)
-        self.blueprint = plans.blueprint(self.targets, self.states)
+        self.blueprint = plans.blueprint(self.targets, self.states, remat)
         self._numbers: dict[Node | str, int] = {node: k for k, node in enumerate(self.inputs)}
         for k, node in enumerate(self.inputs):
             if node.op == "parameter":
@@ -86,15 +89,17 @@ class Plan:
     def run(self, feeds: Feeds) -> list[Array]:
         """The targets, then the new values of the states, for one array an input.
 
-        Raises KeyError for a missing or unknown input, ShapeError, DTypeError, and BoundsError for a checked index
-        out of range.
+        Raises KeyError for a missing or unknown input, ShapeError, DTypeError, and BoundsError for a checked
+        index out of range.
         """
         latest = self._latest
-        matching = latest and latest.matching(feeds, self._numbers)
-        if latest is None or matching is None:
-            matching = self.arrays(feeds)
-            latest = self._latest = self.binding(matching)
-        return latest.run(matching)
+        if latest is not None:
+            matching = latest.matching(feeds, self._numbers)
+            if matching is not None:
+                return latest.run(matching)
+        arrays = self.arrays(feeds)
+        self._latest = latest = self.binding(arrays)
+        return latest.run(arrays)
 
     def session(self, values: Feeds) -> Session:
         """Runs in which the states, which begin with ``values``, go on from each run to the next."""
@@ -103,7 +108,9 @@ class Plan:
     # ---- looking at it
 
     def describe(self, sizes: Sizes | None = None) -> str:
-        """Each step: what it computes from what, bytes and operations, where results lie; and refused fusions."""
+        """Each step: what it computes from what, bytes and operations, where results lie; and refused
+        fusions.
+        """
         binding = self.bind(sizes or {})
         names = self.node_names()
         return describe(binding, names, shown_targets(binding, names))
@@ -190,7 +197,7 @@ class Plan:
         )
 
     def fitting(self, number: int, x: Array) -> Array:
-        """``x`` as it is fed: row by row. Raises ShapeError or DTypeError where it is not what the input is."""
+        """``x`` laid out row by row. Raises ShapeError or DTypeError where it is not what the input is."""
         node = self.inputs[number]
         if x.dtype is not node.dtype:
             raise DTypeError(f"{self.label(number)} takes {node.dtype}, got {x.dtype}")

@@ -1,4 +1,6 @@
-"""The plan cache: blueprints in files, by graph, passes and target, so that a known graph is not planned again."""
+"""The plan cache: blueprints in files, by graph, passes and target, so that a known graph is not planned
+again.
+"""
 
 from __future__ import annotations
 
@@ -37,16 +39,18 @@ class PlanCache:
         self.folder = folder
         self.target = target
 
-    def blueprint(self, targets: Sequence[Node], states: Sequence[State]) -> Blueprint:
+    def blueprint(
+        self, targets: Sequence[Node], states: Sequence[State], remat: int | None = None
+    ) -> Blueprint:
         """As ``draw``, from a file where there is one; of equal graphs only the first is planned."""
         roots = [*targets, *[node for pair in states for node in pair]]
         order = post_order(roots)
         if len(order) < LEAST_NODES:
-            return draw(targets, states)
-        path = self.folder / f"{graph_key(order, roots, len(targets), self.target)}.plan"
+            return draw(targets, states, remat)
+        path = self.folder / f"{graph_key(order, roots, len(targets), f'{self.target} {remat}')}.plan"
         found = _loaded(path, order)
         if found is None:
-            found = draw(targets, states)
+            found = draw(targets, states, remat)
             _store(path, found, order)
         return found
 
@@ -110,7 +114,9 @@ def _dtype(name: str) -> DType:
 
 
 class _Dumper(pickle.Pickler):
-    """Nodes of the graph become numbers; nodes that passes have made become rows of their own, before all else."""
+    """Nodes of the graph become numbers; nodes that passes have made become rows of their own, before all
+    else.
+    """
 
     def __init__(self, order: Sequence[Node]) -> None:
         self._file = io.BytesIO()

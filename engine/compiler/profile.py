@@ -1,4 +1,6 @@
-"""How long each step of a plan takes, beside the least that memory and arithmetic allow; and whether it is right."""
+"""How long each step of a plan takes, beside the least that memory and arithmetic allow; and whether it is
+right.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -107,7 +110,7 @@ def profile(plan: Plan, binding: Binding, arrays: Sequence[Array], names: Names,
     for _ in range(max(1, repeats)):
         binding.execute(addresses, table, times)
         moments = ffi.unpack(times, len(waves) + 1)
-        taken = [end - start for start, end in zip(moments, moments[1:], strict=False)]
+        taken = [end - start for start, end in pairwise(moments)]
         best = [min(pair) for pair in zip(best, taken, strict=True)] if best else taken
         starts = [moment - moments[0] for moment in moments]
     seconds: dict[int, int] = {}
@@ -156,7 +159,7 @@ def _seconds(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a plan gives the bits of one node a kernel; ``differences`` says where not. True where it does."""
+    """Whether a plan gives the bits of one node a kernel (then true); ``differences`` says where not."""
 
     same: bool
     differences: tuple[str, ...]
@@ -192,7 +195,7 @@ def _difference(node: Node, wanted: Array, got: Array) -> str:
 
 def example_values(nodes: Sequence[Node], shapes: Sequence[tuple[int, ...]]) -> list[Array]:
     """Values to try a plan with: normal floats, the same each time; zeros, valid as indices, for the rest."""
-    source = random.Random(0)  # noqa: S311  nothing secret
+    source = random.Random(0)
     return [
         Array.from_list([source.gauss(0, 1) for _ in range(prod(shape))], shape, node.dtype)
         if node.dtype.is_float and node.dtype is not bool_

@@ -9,6 +9,7 @@ from engine.compiler.describe import count_text, size_text
 from engine.compiler.report import Names, StepReport, reports
 
 _WIDTH, _HEIGHT, _MARGIN = 720, 240, 24
+_HEADS = ("wave", "kernel", "computes", "reads", "moved", "flops")
 _COLOURS = {
     "each": "#7aa6c2",
     "rows": "#8cb48c",
@@ -22,7 +23,7 @@ _COLOURS = {
 def html(binding: Binding, names: Names) -> str:
     """One row a step, and the arena below."""
     rows = "".join([_row(step) for step in reports(binding, names)])
-    heads = "".join([f"<th>{head}</th>" for head in ("wave", "kernel", "computes", "reads", "moved", "flops")])
+    heads = "".join([f"<th>{head}</th>" for head in _HEADS])
     return (
         f"<table style='text-align:left;font-family:monospace'><thead><tr>{heads}</tr></thead>"
         f"<tbody>{rows}</tbody></table>{svg(binding, names)}"
@@ -68,5 +69,6 @@ def svg(binding: Binding, names: Names) -> str:
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {_HEIGHT}' width='{_WIDTH}' "
         f"height='{_HEIGHT}' font-family='sans-serif' font-size='11'>"
         f"<rect x='{_MARGIN}' y='{_MARGIN}' width='{_WIDTH - 2 * _MARGIN}' height='{_HEIGHT - 2 * _MARGIN}' "
-        f"fill='none' stroke='#ccc'/>{''.join(boxes)}<text x='{_MARGIN}' y='16' fill='#666'>{text}</text></svg>"
+        f"fill='none' stroke='#ccc'/>{''.join(boxes)}"
+        f"<text x='{_MARGIN}' y='16' fill='#666'>{text}</text></svg>"
     )

@@ -18,7 +18,7 @@ from engine.core.opdef import OPS
 
 @dataclass(frozen=True, slots=True)
 class BufferReport:
-    """A buffer that a step writes: waves in which it is in use, and where it lies (None: not in the arena)."""
+    """A buffer that a step writes: in use from wave to wave, at an offset of the arena or elsewhere."""
 
     name: str
     nbytes: int

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from sys import getrefcount
 from typing import TYPE_CHECKING
 
+from engine.compiler.binding import Binding
 from engine.core.node import Node
 from engine.devices.array import Array, Storage, contiguous_strides
-from engine.compiler.binding import Binding
 
 if TYPE_CHECKING:
     from engine.compiler.plan import Plan
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class Session:
     """The states of one plan. One thread at a time.
 
-    A run writes each state over its old value where the plan allows it, else into a second buffer that takes turns
-    with the first. Arrays that ``read`` has handed out, and those given, stay as they are for as long as somebody
-    holds them: the next run then writes elsewhere.
+    A run writes each state over its old value where the plan allows it, else into a second buffer that takes
+    turns with the first. Arrays that ``read`` has handed out, and those given, stay as they are for as long
+    as somebody holds them: the next run then writes elsewhere.
     """
 
     def __init__(self, plan: Plan, values: Mapping[Node | str, Array]) -> None:
@@ -106,7 +106,8 @@ class Session:
         for number in {*moving, *self._turning}:
             k = self._states[number]
             if binding.unchanged[k] is None:
-                found[number] = self._spare.pop(number, None) or Storage(binding.state_bytes[k])
+                spare = number in self._spare
+                found[number] = self._spare.pop(number) if spare else Storage(binding.state_bytes[k])
         return found
 
     def _is_alone(self, number: int) -> bool:

@@ -21,8 +21,8 @@ Sizes = Mapping[str, int]
 class Sized:
     """``words`` are the kernel's dims, ``offsets`` in bytes where each buffer begins in its block.
 
-    ``scratch`` are the bytes that each of the kernel's scratch buffers needs, ``partial`` the elements that each
-    partial buffer has, ``elements`` the size of the space that it runs over.
+    ``scratch`` are the bytes that each of the kernel's scratch buffers needs, ``partial`` the elements that
+    each partial buffer has, ``elements`` the size of the space that it runs over.
     """
 
     words: list[int]

@@ -1,4 +1,6 @@
-"""Runs of random plans: states that go on, buffers that share an arena, several threads, one step after the other."""
+"""Runs of random plans: states that go on, buffers that share an arena, several threads, one step after the
+other.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from plan_graphs import Pool, canonical, fill
 
+from engine.autodiff.differentiate import differentiate
 from engine.compiler.interpret import interpret
 from engine.compiler.memory import overlapping
 from engine.compiler.plan import Plan
@@ -92,6 +95,31 @@ def test_sessions_of_random_graphs(seed: int) -> None:
 @draw(seed=st.integers(0, 2**32 - 1), every_dtype=st.booleans())
 def test_sessions_of_many_random_graphs(seed: int, every_dtype: bool) -> None:
     check_session(seed, 30, every_dtype)
+
+
+def check_rematerialised(seed: int, steps: int, every_dtype: bool = False) -> None:
+    pool, targets, _ = grown(seed, steps, every_dtype)
+    smooth = [node for node in targets if node.dtype is float32]
+    leaves = [leaf for leaf in pool.leaves if leaf.dtype is float32]
+    targets += differentiate(smooth, leaves) if smooth else []
+    plain, again = Plan(pool.leaves, targets, CPU), Plan(pool.leaves, targets, CPU, remat=0)
+    binding = again.bind({})
+    assert not overlapping(binding.arena_blocks(), binding.takeovers)
+    feeds = values_of(pool)
+    assert bits(again.run(feeds)) == bits(plain.run(feeds))
+
+
+@settings(max_examples=8, derandomize=True)
+@draw(seed=st.integers(0, 2**32 - 1))
+def test_values_that_are_computed_again_have_the_same_bits(seed: int) -> None:
+    check_rematerialised(seed, 15)
+
+
+@pytest.mark.slow
+@settings(max_examples=150)
+@draw(seed=st.integers(0, 2**32 - 1), every_dtype=st.booleans())
+def test_values_of_many_graphs_that_are_computed_again(seed: int, every_dtype: bool) -> None:
+    check_rematerialised(seed, 30, every_dtype)
 
 
 @settings(max_examples=6, derandomize=True)

@@ -85,7 +85,10 @@ def test_every_step_and_every_arena_buffer_is_described() -> None:
     step = training_step(gpt(32, 1, 8), 2, 8)
     plan = Plan(step.inputs, [step.loss], CPU, states=step.states)
     binding, text = plan.bind({}), plan.describe()
-    told = [(int(offset), int(first), int(last)) for offset, first, last in re.findall(r"at (\d+) of the arena, waves (\d+) to (\d+)", text)]
+    told = [
+        (int(offset), int(first), int(last))
+        for offset, first, last in re.findall(r"at (\d+) of the arena, waves (\d+) to (\d+)", text)
+    ]
     held = [(block.offset, block.first, block.last) for block in binding.arena_blocks()]
     assert set(told) <= set(held)
     assert len(told) >= len(plan.blueprint.steps) / 2

@@ -1,6 +1,8 @@
-"""Arena offsets: nothing that is in use at the same time shares bytes, unless one takes over from the other."""
+"""Arena offsets: what is in use at one time shares no bytes, unless one takes over from the other."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -27,7 +29,7 @@ def test_an_heir_lies_where_its_former_lay(sizes: list[int], random: object) -> 
     """A chain in which each buffer is read only by the launch that writes the next."""
     largest = max(sizes)
     chain = [block(largest - k, k, k + 1) for k in range(len(sizes))]
-    takeovers = [Takeover(a, b) for a, b in zip(chain, chain[1:], strict=False)]
+    takeovers = [Takeover(a, b) for a, b in pairwise(chain)]
     end = place(chain, takeovers)
     assert {own.offset for own in chain} == {0}
     assert end == -(-largest // ALIGNMENT) * ALIGNMENT

@@ -331,6 +331,35 @@ def test_a_training_step_is_one_call_without_copies_of_states() -> None:
             values[old] = Array.from_bytes(raw, old.shape, float32)  # type: ignore[arg-type]
 
 
+def test_values_computed_again_save_memory_and_change_no_bit() -> None:
+    step = training_step(gpt(64, 3, 16), 4, 16)
+    plans = [Plan(step.inputs, [step.loss], CPU, states=step.states, remat=remat) for remat in (None, 0)]
+    plain, again = (plan.bind({}) for plan in plans)
+    assert again.arena_bytes < 0.8 * plain.arena_bytes
+    assert len(again.blueprint.steps) > len(plain.blueprint.steps)
+    products = [
+        sum("dot" in [node.op for node in own.nodes] for own in binding.blueprint.steps)
+        for binding in (plain, again)
+    ]
+    assert products[0] == products[1]
+    sessions = [plan.session(step.values) for plan in plans]
+    for turn in range(2):
+        feeds = step.feeds(turn, turn + 1)
+        one, other = ([x.tobytes() for x in session.run(feeds)] for session in sessions)
+        assert one == other
+    for old, _ in step.states:
+        assert sessions[0].read(old).tobytes() == sessions[1].read(old).tobytes()
+
+
+def test_memory_is_saved_down_to_what_is_asked_for() -> None:
+    step = training_step(gpt(64, 3, 16), 4, 16)
+    least, some, none = (
+        Plan(step.inputs, [step.loss], CPU, states=step.states, remat=remat).bind({}).arena_bytes
+        for remat in (0, 700_000, 1 << 40)
+    )
+    assert least <= some <= none
+
+
 def _writes_state(plan: Plan, item: object) -> bool:
     first = 2 + len(plan.inputs) + 1
     return any(block.base >= first for block, _ in item.buffers)  # type: ignore[attr-defined]

@@ -23,7 +23,8 @@ _BITWISE = {"set": "b", "and": "a & b", "or": "a | b", "xor": "a ^ b"}
 
 
 class Offsets:
-    """The launch that turns indices of given layouts into offsets: where in x each position points, in elements.
+    """The launch that turns indices of given layouts into offsets: where in x each position points, in
+    elements.
 
     They lie in a block of ``nbytes`` bytes, followed by a word a chunk for checking.
     """

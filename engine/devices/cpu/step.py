@@ -1,7 +1,7 @@
 """Steps: what the device runs for one primitive on operands of known layouts, prepared once and kept.
 
-A step is data: launches of kernels on its operands, its result and blocks of scratch. Run at once it allocates
-them; a plan takes the launches and says itself where everything lies.
+A step is data: launches of kernels on its operands, its result and blocks of scratch. Run at once it
+allocates them; a plan takes the launches and says itself where everything lies.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class Launch(NamedTuple):
 
 
 class Check(NamedTuple):
-    """``words`` int64 words that must be negative after a launch; ``explain`` makes an error of one that is not."""
+    """``words`` int64 words that must be negative after a launch; ``explain`` makes an error of one that is
+    not.
+    """
 
     buffer: Ref
     words: int
@@ -111,7 +113,7 @@ class LaunchStep:
 
     __slots__ = ("_calls", "_dims", "_start", "checks", "launches", "nbytes", "result", "scratch")
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  what a step is, in its order
         self,
         native: Native,
         result: Operand,
@@ -120,7 +122,7 @@ class LaunchStep:
         scratch: Sequence[int] = (),
         checks: Sequence[Check] = (),
     ) -> None:
-        """``nbytes`` are the result's, which may repeat what it holds; ``scratch`` the bytes of each block."""
+        """``nbytes`` are the result's, which may repeat what it holds; ``scratch`` those of each block."""
         self.result = result
         self.nbytes = nbytes
         self.launches = tuple(sorted(launches, key=lambda launch: launch.stage))
@@ -217,7 +219,8 @@ class Part(NamedTuple):
 def sequence(native: Native, parts: Sequence[Part], blocks: Sequence[int]) -> LaunchStep:
     """``parts`` one after another as one step; the last computes the result.
 
-    Operands and targets are named as in buffer references; scratch ``blocks`` hold what goes from part to part.
+    Operands and targets are named as in buffer references; scratch ``blocks`` hold what goes from part to
+    part.
     """
     launches: list[Launch] = []
     checks: list[Check] = []
