@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeAlias
 
@@ -48,7 +48,7 @@ class _Object:
 
 
 def flatten(tree: Any) -> tuple[Structure, list[Tensor]]:
-    """The structure and the leaves of lists, tuples, dicts and dataclasses that hold Tensors.
+    """The structure and the leaves of lists, tuples, mappings and dataclasses that hold Tensors.
 
     Modules, optimisers and whatever else are part of the structure.
     """
@@ -63,7 +63,7 @@ def _flatten(tree: Any, leaves: list[Tensor]) -> Structure:
     kind = type(tree)
     if kind in (list, tuple):
         return _Branch(kind, (), tuple([_flatten(item, leaves) for item in tree]))
-    if kind is dict:
+    if isinstance(tree, Mapping):
         return _Branch(kind, tuple(tree), tuple([_flatten(item, leaves) for item in tree.values()]))
     if is_dataclass(kind):
         names = tuple([field.name for field in fields(kind) if field.init])
@@ -86,4 +86,4 @@ def _unflatten(structure: Structure, leaves: Iterator[Tensor]) -> Any:
     if structure.kind in (list, tuple):
         return structure.kind(children)
     named: dict[Any, Any] = dict(zip(structure.names, children, strict=True))
-    return named if structure.kind is dict else structure.kind(**named)
+    return structure.kind(named) if issubclass(structure.kind, Mapping) else structure.kind(**named)

@@ -18,20 +18,21 @@ _ENGINE = str(Path(__file__).parents[1])
 
 
 class Symbol:
-    """What stands for an array while a function is traced: the node that will compute it."""
+    """What stands for an array where functions are traced and graphs recorded: the node to compute it."""
 
-    __slots__ = ("dtype", "node", "shape")
+    __slots__ = ("dtype", "node", "owner", "shape")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, owner: SymbolDevice) -> None:
         self.node = node
+        self.owner = owner
         self.shape = node.shape
         self.dtype = node.dtype
 
     def __getattr__(self, name: str) -> NoReturn:
         raise TracingError(
-            f"{user_line()}: a value is asked for (item(), tolist(), bool(), float() or printing) that is "
-            "unknown while engine.compile traces the function. Return the tensor, read it outside, or choose "
-            "between values with where()"
+            f"{user_line()}: a value is asked for (item(), tolist(), bool(), printing, an operation outside) "
+            "that is unknown while a function is traced or a graph recorded. Make the tensor a result and "
+            "read that, or choose between values with where()"
         )
 
 
@@ -63,19 +64,24 @@ class SymbolDevice:
     ) -> Any:
         operands = tuple([self.node(x) for x in inputs])
         if attrs[-1:] != ("checked",):
-            return Symbol(Node(op, operands, attrs, shape, dtype))
+            return Symbol(Node(op, operands, attrs, shape, dtype), self)
         indices = operands[1:] if op == "gather" else operands[1:-1]
         key = indices, operands[0].shape[: len(indices)]
         first = self._checked.get(key)
         if first is None:
             node = self._checked[key] = Node(op, operands, attrs, shape, dtype)
-            return Symbol(node)
+            return Symbol(node, self)
         self.checks.append(first)
-        return Symbol(Node(op, operands, (*attrs[:-1], "clamp"), shape, dtype))
+        return Symbol(Node(op, operands, (*attrs[:-1], "clamp"), shape, dtype), self)
 
     def node(self, x: Any) -> Node:
-        """The node of a value; of an array it is a constant."""
+        """The node of a value; of an array it is a constant. TracingError for what belongs elsewhere."""
         if isinstance(x, Symbol):
+            if x.owner is not self:
+                raise TracingError(
+                    f"{user_line()}: a tensor of another graph, or of a function traced before, is used; "
+                    "each has its own, so give this one an input for it"
+                )
             return x.node
         known = self._constants.get(id(x))
         if known is None:

@@ -90,7 +90,9 @@ class Tracer:
                 "cannot go back through; give it x.detach(), or compute x inside"
             )
         value = cell._value
-        symbol = Symbol(Node("input", (), (), value.shape if shape is None else shape, value.dtype))
+        symbol = Symbol(
+            Node("input", (), (), value.shape if shape is None else shape, value.dtype), self.symbols
+        )
         lifted = Lifted(ref(cell), value, cell._node, cell._requires_grad, cell._grad, symbol, owner)
         cell._set(symbol, None, cell._requires_grad and owner is None)  # type: ignore[arg-type]
         self.lifted.append(lifted)
@@ -115,7 +117,7 @@ class Tracer:
     ) -> list[Tensor]:
         nodes = [Node("input", (), (), shape, dtype) for shape, dtype in kinds]
         self.hosted.append((produce, nodes))
-        return [wrap(Symbol(node)) for node in nodes]  # type: ignore[arg-type]
+        return [wrap(Symbol(node, self.symbols)) for node in nodes]  # type: ignore[arg-type]
 
     def depend_on(self, read: Callable[[], Any]) -> None:
         self.guards.append((read, read()))
