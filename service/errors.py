@@ -140,3 +140,11 @@ class UnavailableError(ProblemError):
 def invalid_field(param: str, value: Any, rule: str) -> InvalidFieldsError:
     """The problem of a single field."""
     return InvalidFieldsError([FieldError(param, show(value), rule)])
+
+
+def field_problem(
+    kind: type[ProblemError], param: str, shown: str, rule: str, *, code: str | None = None
+) -> ProblemError:
+    """A problem of any kind that is about one field; ``shown`` is how the message shows its value."""
+    error = FieldError(param, shown, rule)
+    return kind(error.message, code=code, param=param, errors=[error])

@@ -9,6 +9,7 @@ import threading
 
 from redis.exceptions import RedisError
 
+from engine.threads import default_threads
 from service.jobs import calls, tickets
 from service.jobs.connection import connect
 from workers.context import WorkerContext
@@ -47,7 +48,7 @@ class Heartbeat:
         about = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
-            "threads": os.environ.get("GRADMILL_THREADS", ""),
+            "threads": default_threads(),
         }
         while True:
             try:

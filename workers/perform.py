@@ -26,6 +26,7 @@ def perform_next(context: WorkerContext, nonce: str) -> None:
         call = calls.claim(context.lane, context.worker, nonce, settings.lease_ms)
         claim = calls.run(redis, call)
         if claim is not None:
+            tickets.push(redis, context.lane, claim.missing_tickets)
             perform(context, redis, claim)
 
 

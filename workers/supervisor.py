@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import signal
 import subprocess
 import sys
@@ -20,7 +19,6 @@ from types import FrameType
 from service.jobs.lanes import LANES
 from service.logs import log_as_json
 from service.processes import dying_with_parent
-from workers.cores import usable_cores
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +45,6 @@ class Supervisor:
         self._children = [Child(lane) for lane in lanes]
         self._command = tuple(command)
         self._stopping = threading.Event()
-        threads = os.environ.get("GRADMILL_THREADS") or str(max(1, usable_cores() // len(lanes)))
-        self._environment = {**os.environ, "GRADMILL_THREADS": threads}
 
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -75,7 +71,6 @@ class Supervisor:
         return subprocess.Popen(
             [*self._command, lane],
             stdin=subprocess.DEVNULL,
-            env=self._environment,
             process_group=0,
             preexec_fn=dying_with_parent(signal.SIGTERM),  # noqa: PLW1509  (this process has one thread)
         )

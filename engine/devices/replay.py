@@ -10,7 +10,6 @@ from engine.core.dtype import DType
 from engine.core.node import Node
 from engine.core.walk import post_order
 from engine.devices.array import Array, view
-from engine.devices.cpu.device import CpuDevice
 from engine.devices.dense import dense
 from engine.devices.device import Device
 
@@ -32,7 +31,7 @@ class Replay:
     ) -> None:
         arrays = {node: _copy(node.value) for node in inputs}
         self._calls: list[Callable[[], None]] = []
-        bind = device.bind if isinstance(device, CpuDevice) else _binder(device)
+        bind = getattr(device, "bind", None) or _binder(device)
         for node in _dependent([*outputs, *[source for source, _ in feedback]], inputs):
             operands = [
                 arrays[x] if x in arrays else _constant(x.value, node.op, device) for x in node.inputs

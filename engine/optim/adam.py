@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from math import sqrt
+from math import inf, sqrt
 
 from engine.nn.module import Parameter
 from engine.optim.optimizer import Optimizer, Slots
 from engine.tensor import Tensor
 
-_SHRINK = 2.0**-20
-"""The second moment is kept times ``_SHRINK``², so that the square of a gradient of 1e25 is still finite in
-float32; what the factor makes vanish at the other end lies far below ``eps``."""
+_SHRINK = 2.0**-25
+"""g enters v times ``_SHRINK``, so that the square of a gradient of 1e25 is still finite in float32; what the
+factor makes vanish at the other end lies far below ``eps``."""
 
 
 class Adam(Optimizer):
     """m ← β₁m + (1-β₁)g, v ← β₂v + (1-β₂)g², p ← p - lr · m̂ / (√v̂ + eps) (Kingma and Ba 2015).
 
-    ``weight_decay`` adds that multiple of p to g.
+    ``weight_decay`` adds that multiple of p to g. m and v are kept without their factors 1-β, which enter,
+    with lr and the corrections of bias, through two scalars a step: p ← p - m / (a√v + b).
     """
 
     slots = ("m", "v")
@@ -40,24 +41,21 @@ class Adam(Optimizer):
     def numbers(self) -> dict[str, float]:
         first, second = self.betas
         t = max(self.t, 1)
-        return {
-            "rate": self.lr / (1.0 - first**t),
-            "spread": 1.0 / (_SHRINK * sqrt(1.0 - second**t)),
-            "weight_decay": self.weight_decay,
-        }
+        rate = self.lr * (1.0 - first) / (1.0 - first**t)
+        spread = sqrt((1.0 - second) / (1.0 - second**t)) / _SHRINK
+        scale, least = (spread / rate, self.eps / rate) if rate else (0.0, inf)  # m / inf moves nothing
+        return {"scale": scale, "least": least, "weight_decay": self.weight_decay}
 
     def update(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
         if self.weight_decay:
             gradient = gradient + value * self.scalar("weight_decay", value)
-        return value - self._step(gradient, slots)
+        return self._moved(value, gradient, slots)
 
-    def _step(self, gradient: Tensor, slots: Slots) -> Tensor:
-        first, second = self.betas
-        root = gradient * (sqrt(1.0 - second) * _SHRINK)
-        slots["m"] = m = gradient * (1.0 - first) + slots["m"] * first
-        slots["v"] = v = root * root + slots["v"] * second
-        width = v.sqrt() * self.scalar("spread", v) + self.eps
-        return m * self.scalar("rate", m) / width
+    def _moved(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
+        root = gradient * _SHRINK
+        slots["m"] = m = gradient + slots["m"] * self.betas[0]
+        slots["v"] = v = root * root + slots["v"] * self.betas[1]
+        return value - m / (v.sqrt() * self.scalar("scale", v) + self.scalar("least", v))
 
 
 class AdamW(Adam):
@@ -85,4 +83,4 @@ class AdamW(Adam):
     def update(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
         if self.weight_decay and self.decays(value):
             value = value * self.scalar("kept", value)
-        return value - self._step(gradient, slots)
+        return self._moved(value, gradient, slots)

@@ -62,9 +62,7 @@ def _parse(x: Tensor, index: tuple[Any, ...]) -> _Basic:
     full = (*index[:at], *[slice(None)] * (rank - used), *index[at + 1 :])
     plan = _Basic([], [], [], [], {})
     mixed = any(isinstance(item, Cell | list) for item in full)
-    for (
-        item
-    ) in full:  # beside a tensor an int is a tensor of one position, which decides where result axes go
+    for item in full:  # beside a tensor an int counts as one too: that decides where result axes go
         _take(plan, x.shape, Cell.result(item) if mixed and _is_int(item) else item)
     return plan
 

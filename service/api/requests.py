@@ -9,7 +9,7 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
 from service.api.problems import invalid_fields
-from service.errors import InvalidRequestError, MediaTypeError
+from service.errors import SHOWN, InvalidRequestError, MediaTypeError, field_problem, show
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -18,7 +18,7 @@ async def read_body(request: Request) -> bytes:
     """The bytes of a JSON body. MediaTypeError for another content type."""
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise MediaTypeError(f"Content-Type is {kind!r}: must be application/json", param="Content-Type")
+        raise field_problem(MediaTypeError, "Content-Type", show(kind), "must be application/json")
     return await request.body()
 
 
@@ -29,7 +29,9 @@ def parse(model: type[M], body: bytes) -> M:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         if first["type"] == "json_invalid":
-            raise InvalidRequestError(f"body: {first['msg']}", code="invalid-json", param="body") from error
+            rule = f"must be JSON, but: {first['ctx']['error']}"
+            shown = show(body[:SHOWN].decode("utf-8", "replace"))
+            raise field_problem(InvalidRequestError, "body", shown, rule, code="invalid-json") from error
         raise invalid_fields(error, _loads(body)) from error
 
 

@@ -8,12 +8,19 @@ import re
 import secrets
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.keys import KeyRing
 from service.api.problems import problem_response
-from service.errors import ForbiddenError, InternalError, MisdirectedError, ProblemError, TooLargeError
+from service.errors import (
+    ForbiddenError,
+    InternalError,
+    MisdirectedError,
+    ProblemError,
+    TooLargeError,
+    field_problem,
+)
 from service.settings import Settings
 
 UNSPECIFIED = frozenset({"", "0.0.0.0", "::"})  # listened on, but nobody's name
@@ -36,6 +43,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 class BindError(ValueError):
@@ -134,14 +142,14 @@ class Guard:
             )
 
 
-def _too_large(limit: int) -> TooLargeError:
-    return TooLargeError(f"The body has more than {limit} bytes, which is the most taken here.", param="body")
+def _too_large(size: str, limit: int) -> ProblemError:
+    return field_problem(TooLargeError, "body", f"{size} bytes long", f"must have at most {limit} bytes")
 
 
 def _check_length(headers: Headers, limit: int) -> None:
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length[:20]) > limit:
-        raise _too_large(limit)
+        raise _too_large(length[:20], limit)
 
 
 def _counted(receive: Receive, limit: int) -> Receive:
@@ -154,7 +162,7 @@ def _counted(receive: Receive, limit: int) -> Receive:
         if message["type"] == "http.request":
             seen += len(message.get("body", b""))
             if seen > limit:
-                raise _too_large(limit)
+                raise _too_large(f"more than {limit}", limit)
         return message
 
     return counted
@@ -173,10 +181,8 @@ class Answer:
         """Passes a message on."""
         if message["type"] == "http.response.start":
             self.started = True
-            headers = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
-                headers[name] = value
-            headers["X-Request-ID"] = self._request_id
-            if self._no_store:
-                headers.setdefault("Cache-Control", "no-store")
+            headers = [*message["headers"], *RAW_HEADERS, (b"x-request-id", self._request_id.encode())]
+            if self._no_store and not any(name == b"cache-control" for name, _ in headers):
+                headers.append((b"cache-control", b"no-store"))
+            message["headers"] = headers
         await self._send(message)

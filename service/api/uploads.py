@@ -10,7 +10,14 @@ from python_multipart.exceptions import MultipartParseError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from service.blobs import BlobStore, BlobTooLargeError, BlobWriter
-from service.errors import InvalidRequestError, MediaTypeError, TooLargeError, invalid_field
+from service.errors import (
+    InvalidRequestError,
+    MediaTypeError,
+    TooLargeError,
+    field_problem,
+    invalid_field,
+    show,
+)
 
 FIELD_LIMIT = 1024  # bytes of a field beside the file
 FIELDS_LIMIT = 16
@@ -31,13 +38,13 @@ class TextCheck:
             text = self._decode(part, final)
         except UnicodeDecodeError as error:
             rule = f"must be text in UTF-8, but {error.reason} near byte {self.size + error.start}"
-            raise MediaTypeError(f"file is binary: {rule}", code="not-text", param="file") from error
+            raise field_problem(MediaTypeError, "file", "binary", rule, code="not-text") from error
         self.size += len(part)
         self.characters += len(text)
         self._known.update(text)
         if "\0" in text:
-            detail = "file is binary: it must be text, but holds a zero byte"
-            raise MediaTypeError(detail, code="not-text", param="file")
+            rule = "must be text, but holds a zero byte"
+            raise field_problem(MediaTypeError, "file", "binary", rule, code="not-text")
 
     @property
     def vocabulary(self) -> int:
@@ -137,10 +144,8 @@ async def store_upload(
     kind, options = parse_options_header(content_type)
     boundary = options.get(b"boundary", b"")
     if kind != b"multipart/form-data" or not boundary:
-        raise MediaTypeError(
-            f"Content-Type is {content_type!r}: must be multipart/form-data with a boundary",
-            param="Content-Type",
-        )
+        rule = "must be multipart/form-data with a boundary"
+        raise field_problem(MediaTypeError, "Content-Type", show(content_type), rule)
     form = Form(store, limit)
     try:
         parser = form.parser(boundary)
@@ -148,7 +153,7 @@ async def store_upload(
             parser.write(part)
         parser.finalize()
         if not form.ended:
-            raise InvalidRequestError("body ends before its form does", param="body")
+            raise field_problem(InvalidRequestError, "body", "cut off", "must hold the whole form")
         if form.writer is None:
             raise invalid_field("file", "missing", "the form must have a part with this name and a filename")
         form.check.feed(b"", final=True)
@@ -158,8 +163,9 @@ async def store_upload(
         if form.writer is not None:
             form.writer.abort()
         if isinstance(error, MultipartParseError):
-            raise InvalidRequestError(f"body is no multipart form: {error}", param="body") from error
+            raise field_problem(InvalidRequestError, "body", "no multipart form", str(error)) from error
         if isinstance(error, BlobTooLargeError):
-            raise TooLargeError(f"file has {error}, which is the most taken here.", param="file") from error
+            rule = f"must have at most {limit} bytes"
+            raise field_problem(TooLargeError, "file", str(error), rule) from error
         raise
     return form, form.writer

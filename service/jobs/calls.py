@@ -44,6 +44,7 @@ T = TypeVar("T")
 Event = tuple[str, Mapping[str, Json]]
 
 LEASE_MS = 10_000
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 EVENTS_KEPT = 20_000
 
 
@@ -76,7 +77,7 @@ async def arun(redis: AsyncRedis, call: Call[T]) -> T:
 
 def dumps(value: Json) -> str:
     """Compact JSON; NaN and infinities are refused with ValueError."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def _flat_events(events: Sequence[Event]) -> list[str]:
@@ -146,13 +147,14 @@ def accept(new: NewJob, *, idempotency: str = "", body_sha: str = "", most_queue
 def _claim(reply: Any) -> Claim | None:
     if not reply:
         return None
-    _, token, time_left, manifest, stored, fields = reply
+    _, token, time_left, manifest, stored, missing, fields = reply
     return Claim(
         job=job_record(flat(fields)),
         token=int(token),
         time_left_s=float(time_left) / 1000,
         checkpoint=json.loads(manifest) if manifest else None,
         stored_seq=int(stored),
+        missing_tickets=int(missing),
     )
 
 

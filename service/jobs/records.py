@@ -139,6 +139,7 @@ class Claim:
     time_left_s: float
     checkpoint: dict[str, Json] | None  # manifest of the newest whole checkpoint
     stored_seq: int  # events up to this one are in segment blobs
+    missing_tickets: int = 0  # that the lane lacks now; whoever claims sends for them
 
 
 @dataclass(frozen=True)

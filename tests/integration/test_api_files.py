@@ -61,7 +61,7 @@ def test_what_is_no_text_is_refused_and_leaves_nothing(
 ) -> None:
     answer = upload(api, content)
     assert (answer.status_code, answer.json()["param"]) == (status, "file")
-    assert rule in answer.json()["detail"]
+    assert rule in answer.json()["errors"][0]["rule"]
     assert api.http.get("/v1/files").json()["data"] == []
     assert list((api.data / "blobs" / "partial").iterdir()) == []
 

@@ -126,6 +126,7 @@ def test_a_bad_body_is_a_problem(api: Api, body: bytes) -> None:
     answer = api.http.post("/v1/jobs", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code in (400, 422)
     assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["errors"][0].keys() == {"param", "value", "rule", "message"}
 
 
 def test_another_content_type_is_refused(api: Api) -> None:
@@ -142,7 +143,9 @@ def test_a_body_beyond_the_limit_is_refused_however_it_is_sent(api: Api) -> None
     for content in (body, parts()):
         answer = api.http.post("/v1/jobs", content=content)
         assert (answer.status_code, answer.json()["code"]) == (413, "too-large")
-        assert "4194304" in answer.json()["detail"]
+        (error,) = answer.json()["errors"]
+        assert (error["param"], error["rule"]) == ("body", "must have at most 4194304 bytes")
+        assert "bytes long" in error["value"]
 
 
 @pytest.mark.parametrize(

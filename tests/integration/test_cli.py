@@ -10,8 +10,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -273,21 +273,60 @@ def read_all(terminal: int) -> str:
     return b"".join(parts).decode(errors="replace")
 
 
-def test_up_runs_everything_once_a_folder_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    environment = {**os.environ, "GRADMILL_DATA_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    environment.pop("GRADMILL_URL", None)
-    command = [sys.executable, "-m", "service.cli"]
+@contextmanager
+def running_up(data: Path) -> Iterator[subprocess.Popen[str]]:
+    """`gradmill up` on a free port, on the pure-Python device; killed at the end if it still runs."""
+    command = [sys.executable, "-m", "service.cli", "up", "--port", "0", "--json"]
+    with subprocess.Popen(command, env=own_system(data), stdout=subprocess.PIPE, text=True) as up:
+        try:
+            yield up
+        finally:
+            up.kill()
 
+
+def own_system(data: Path, **more: str) -> dict[str, str]:
+    environment = {name: value for name, value in os.environ.items() if name != "GRADMILL_URL"}
+    return (
+        environment | {"GRADMILL_DATA_DIR": str(data), "GRADMILL_CC": "none", "PYTHONPATH": str(ROOT)} | more
+    )
+
+
+def address(up: subprocess.Popen[str]) -> str:
+    assert up.stdout is not None
+    url: str = json.loads(up.stdout.readline())["url"]
+    return url
+
+
+def submit_long_job(client: Client, tmp_path: Path, steps: int) -> str:
+    """A training job that has begun."""
+    text = tmp_path / "text.txt"
+    text.write_text(TEXT)
+    spec = {
+        "model": {"name": "bigram", "seq_len": 8},
+        "corpus": {"file": client.upload(text)["id"]},
+        "steps": steps,
+        "checkpoint_every_s": 3600,
+    }
+    job_id = client.submit("train", spec)["id"]
+
+    def has_begun() -> bool:
+        job = client.get(job_id)
+        assert job["state"] in ("queued", "running"), job["error"]
+        return job["progress"] is not None and job["progress"]["step"] >= 1
+
+    wait_for("the job runs", has_begun)
+    return job_id
+
+
+def test_up_runs_everything_once_a_folder_and_leaves_nothing_behind(tmp_path: Path) -> None:
     def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "service.cli", *arguments]
         return subprocess.run(
-            [*command, *arguments], env=environment, capture_output=True, text=True, timeout=60, check=False
+            command, env=own_system(tmp_path), capture_output=True, text=True, timeout=60, check=False
         )
 
-    with subprocess.Popen(
-        [*command, "up", "--port", "0", "--json"], env=environment, stdout=subprocess.PIPE, text=True
-    ) as up:
-        assert up.stdout is not None
-        url = json.loads(up.stdout.readline())["url"]
+    with running_up(tmp_path) as up:
+        url = address(up)
         assert json.loads((tmp_path / "run.json").read_text())["url"] == url
 
         def workers_live() -> bool:
@@ -301,13 +340,29 @@ def test_up_runs_everything_once_a_folder_and_leaves_nothing_behind(tmp_path: Pa
         assert ask("jobs").returncode == 0
         started = descendants(up.pid)
         assert len(started) >= 4
-        stopping = time.monotonic()
         up.send_signal(signal.SIGINT)
         assert up.wait(20) == 0
-        assert time.monotonic() - stopping < 15
     wait_for("every process is gone", lambda: not any(map(is_running, started)), 5)
     assert not (tmp_path / "run.json").exists()
     assert ask("jobs").returncode == 3
+
+
+def test_a_job_goes_on_where_it_was_when_up_is_started_again(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with running_up(data) as up:
+        with Client(address(up)) as client:
+            job_id = submit_long_job(client, tmp_path, 150)
+        up.terminate()
+        assert up.wait(20) == 0
+    with running_up(data) as up, Client(address(up)) as client:
+        job = client.wait(job_id, timeout_s=60)
+        assert job["state"] == "succeeded", job["error"]
+        assert [attempt["outcome"] for attempt in job["attempts"]] == ["shutdown", "succeeded"]
+        assert job["failures"] == 0
+        losses = client.metrics(job_id, ["loss"])["loss"]
+        assert losses["steps"] == list(range(1, 151))
+        up.terminate()
+        assert up.wait(20) == 0
 
 
 @pytest.mark.parametrize(
@@ -322,18 +377,13 @@ def test_up_runs_everything_once_a_folder_and_leaves_nothing_behind(tmp_path: Pa
 def test_up_says_why_it_cannot_start(
     tmp_path: Path, options: list[str], variables: dict[str, str], words: str
 ) -> None:
-    environment = {
-        **os.environ,
-        "GRADMILL_DATA_DIR": str(tmp_path / "data"),
-        "PYTHONPATH": str(ROOT),
-    } | variables
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         options = [option.format(taken=taken.getsockname()[1]) for option in options]
         done = subprocess.run(
             [sys.executable, "-m", "service.cli", "up", *options],
-            env=environment,
+            env=own_system(tmp_path / "data", **variables),
             capture_output=True,
             text=True,
             timeout=60,
@@ -346,25 +396,9 @@ def test_up_says_why_it_cannot_start(
 
 
 def test_killing_up_ends_all_that_it_started_a_running_job_included(tmp_path: Path) -> None:
-    environment = {
-        **os.environ,
-        "GRADMILL_DATA_DIR": str(tmp_path / "data"),
-        "GRADMILL_CC": "none",
-        "PYTHONPATH": str(ROOT),
-    }
-    environment.pop("GRADMILL_URL", None)
-    command = [sys.executable, "-m", "service.cli"]
-    text = tmp_path / "text.txt"
-    text.write_text(TEXT)
-    with subprocess.Popen(
-        [*command, "up", "--port", "0", "--json"], env=environment, stdout=subprocess.PIPE, text=True
-    ) as up:
-        assert up.stdout is not None
-        with Client(json.loads(up.stdout.readline())["url"]) as client:
-            corpus = {"file": client.upload(text)["id"]}
-            spec = {"model": {"name": "bigram", "seq_len": 8}, "corpus": corpus, "steps": 1_000_000}
-            job_id = client.submit("train", spec)["id"]
-            wait_for("the job runs", lambda: client.get(job_id)["progress"])
+    with running_up(tmp_path / "data") as up:
+        with Client(address(up)) as client:
+            submit_long_job(client, tmp_path, 1_000_000)
         started = descendants(up.pid)
         assert len(started) >= 5
         up.kill()

@@ -27,7 +27,7 @@ from redis import Redis
 
 from service.embedded import EmbeddedServer
 from service.ids import new_id
-from service.jobs import calls
+from service.jobs import calls, tickets
 from service.jobs.connection import connect
 from service.jobs.records import STATES, flat, job_record, key
 
@@ -327,6 +327,26 @@ def test_a_record_that_vanished_never_blocks_its_lane(redis: Redis, priority: in
     assert claim.job.id == ids[1]
     assert calls.run(redis, calls.claim(LANE, "w1", "n2")) is None
     assert redis.keys(key("queue", "*")) == []
+
+
+def test_a_lane_never_has_more_tickets_than_its_workers_can_use(redis: Redis) -> None:
+    redis.flushall()
+    for _ in range(6):
+        assert (
+            calls.run(redis, calls.accept(calls.NewJob(new_id("job"), "train", LANE, {}))).missing_tickets
+            == 0
+        )
+    assert calls.run(redis, calls.heartbeat("w1", LANE, {})) == 2
+    assert tickets.wake(redis, LANE) == 2
+    assert tickets.wake(redis, LANE) == 0
+    assert calls.run(redis, calls.heartbeat("w2", LANE, {})) == 2
+    redis.lpop(key("rq", "queue", LANE))
+    claim = calls.run(redis, calls.claim(LANE, "w1", "n1"))
+    assert claim is not None
+    assert claim.missing_tickets == 3
+    calls.run(redis, calls.leave("w1", LANE))
+    calls.run(redis, calls.leave("w2", LANE))
+    assert calls.run(redis, calls.lane_state(LANE)).missing_tickets == 0
 
 
 def check(redis: Redis, examples: int, steps: int) -> None:

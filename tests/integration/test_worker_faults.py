@@ -79,15 +79,16 @@ def test_a_killed_worker_takes_its_horse_along_and_another_goes_on(cluster: Clus
     assert lost <= again
 
 
-def test_sigterm_stores_a_checkpoint_and_gives_the_job_back(cluster: Cluster) -> None:
-    worker = cluster.start_toy()
-    job_id = cluster.toy(steps=60, every=1000)
+@pytest.mark.parametrize("lane", [BATCH, QUICK])
+def test_sigterm_stores_a_checkpoint_and_gives_the_job_back(cluster: Cluster, lane: str) -> None:
+    worker = cluster.start_toy(lane)
+    job_id = cluster.toy(lane=lane, steps=60, every=1000)
     cluster.wait_step(job_id, 25)
     worker.terminate()
     assert worker.wait(10) == 0
     cluster.wait_state(job_id, "queued", within_s=1)
     reached = last_step(cluster.events(job_id))
-    cluster.start_toy()
+    cluster.start_toy(lane)
     job = cluster.wait_state(job_id, "succeeded")
     assert job.result["value"] == final_value(1, 60)
     assert job.failures == 0

@@ -1,4 +1,4 @@
-"""Small parts of the workers: metric columns, pace, failures, cores, memory, limits."""
+"""Small parts of the workers: metric columns, pace, failures, memory, limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from redis import Redis
 
 from service.jobs.tickets import ENTRY
 from workers import pace as pace_module
-from workers.cores import usable_cores
 from workers.failures import InvalidDatasetError, NonFiniteLossError, explain
 from workers.memory import oom_kills
 from workers.metrics import MetricColumns
@@ -110,20 +109,6 @@ def test_an_order_to_stop_passes_through_careless_handlers() -> None:
             pytest.fail("swallowed")
     assert caught.value.reason.keeps_work
     assert not Reason.FENCED.keeps_work
-
-
-def test_the_quota_of_the_control_group_bounds_the_cores(tmp_path: Path) -> None:
-    quota = tmp_path / "cpu.max"
-    free = usable_cores(quota)
-    assert free >= 1
-    for text, cores in [
-        ("max 100000", free),
-        ("150000 100000", min(free, 2)),
-        ("1000 100000", 1),
-        ("", free),
-    ]:
-        quota.write_text(text)
-        assert usable_cores(quota) == cores
 
 
 def test_kills_for_memory_are_counted(tmp_path: Path) -> None:

@@ -23,9 +23,9 @@ from engine.devices.cpu.step import (
     scratch,
     sequence,
 )
-from engine.devices.cpu.threads import default_threads
 from engine.devices.toolchain import Toolchain, find_toolchain
 from engine.errors import DeviceError
+from engine.threads import default_threads
 
 _KEPT_STEPS = 16384  # prepared steps; beyond this they are prepared anew
 _FLOAT32_INSIDE = ("iota", "scatter")  # primitives without bfloat16 kernels

@@ -9,7 +9,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
 STATIC = Path(__file__).parents[2] / "static"
-PAGES = ("/", "/jobs", "/jobs/{rest:path}", "/new", "/models", "/models/{rest:path}", "/playground")
+PAGES = ("/", "/jobs", "/jobs/{rest:path}", "/models")
 NOT_BUILT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Gradmill</title></head>
 <body><main><h1>Gradmill</h1>
@@ -34,6 +34,11 @@ def dashboard_router() -> APIRouter:
     return router
 
 
+class _Build(StaticFiles):
+    async def check_config(self) -> None:
+        """Nothing to check: the folder may appear later, when the dashboard is built."""
+
+
 def static_files() -> StaticFiles:
     """Everything else of the build; nothing of it is found before it is built."""
-    return StaticFiles(directory=STATIC, check_dir=False)
+    return _Build(directory=STATIC, check_dir=False)

@@ -1,7 +1,8 @@
 -- Gives the lane's next job to a worker: by priority, then the least recently served owner, then age.
 -- ARGV: lane, worker, nonce, lease (ms).
 -- Answer: false when nothing is queued, else {id, token, time left (ms), latest full checkpoint or '',
--- last seq in a stored segment, record as field, value, …}. The same worker and nonce get the same token.
+-- last seq in a stored segment, missing tickets, record as field, value, …}. The same worker and nonce get the
+-- same token.
 local lane, worker, nonce, lease = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 local RETRIES_FOLLOWED = 20
@@ -32,7 +33,7 @@ local function describe(id, token)
   end
   local segment = redis.call('LINDEX', key .. ':segments', -1)
   local stored = segment and cjson.decode(segment).last or 0
-  return { id, token, timeout - ran, manifest, stored, redis.call('HGETALL', key) }
+  return { id, token, timeout - ran, manifest, stored, missing_tickets(lane, now()), redis.call('HGETALL', key) }
 end
 
 local claim = PREFIX .. 'claim:' .. worker

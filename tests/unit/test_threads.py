@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.devices.cpu import threads
-from engine.devices.cpu.threads import default_threads, usable_cores
+from engine import threads
+from engine.threads import default_threads, usable_cores
 
 
 def test_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
