@@ -65,6 +65,10 @@ typedef struct {
 #define GM_ROWS_13(C, F) GM_ROWS_12(C, F) C(12, F)
 #define GM_ROWS_14(C, F) GM_ROWS_13(C, F) C(13, F)
 
+/* Tiles that turn b: the first so many rows, one vector each. */
+#define GM_EVERY_TURNED_4(F) F(1) F(2) F(3) F(4)
+#define GM_EVERY_TURNED_8(F) GM_EVERY_TURNED_4(F) F(5) F(6) F(7) F(8)
+
 #define GM_TILES_6(F, C) F(1, C) F(2, C) F(3, C) F(4, C) F(5, C) F(6, C)
 #define GM_TILES_8(F, C) GM_TILES_6(F, C) F(7, C) F(8, C)
 #define GM_TILES_14(F, C) GM_TILES_8(F, C) F(9, C) F(10, C) F(11, C) F(12, C) F(13, C) F(14, C)
@@ -74,14 +78,20 @@ typedef struct {
 enum { GM_ROWS = 14, GM_VECTORS = 2 };
 #define GM_EVERY_TILE(F) GM_TILES_14(F, 1) GM_TILES_14(F, 2) F(1, 8) F(2, 8) F(3, 6) F(4, 6)
 #define GM_THIN_VECTORS 8, 8, 6, 6
+#define GM_EVERY_TURNED GM_EVERY_TURNED_8
+enum { GM_TURNED = 8 };
 #elif VB == 32
 enum { GM_ROWS = 6, GM_VECTORS = 2 };
 #define GM_EVERY_TILE(F) GM_TILES_6(F, 1) GM_TILES_6(F, 2) F(1, 8) F(2, 6) F(3, 4) F(4, 3)
 #define GM_THIN_VECTORS 8, 6, 4, 3
+#define GM_EVERY_TURNED GM_EVERY_TURNED_4
+enum { GM_TURNED = 4 };
 #else
 enum { GM_ROWS = 8, GM_VECTORS = 3 };
 #define GM_EVERY_TILE(F) GM_TILES_8(F, 1) GM_TILES_8(F, 2) GM_TILES_8(F, 3) F(1, 8) F(2, 8) F(3, 6) F(4, 6)
 #define GM_THIN_VECTORS 8, 8, 6, 6
+#define GM_EVERY_TURNED GM_EVERY_TURNED_8
+enum { GM_TURNED = 8 };
 #endif
 enum { GM_THIN = 4, GM_WIDEST = 8 };
 
@@ -95,15 +105,15 @@ enum { GM_SLAB_BYTES = 1024, GM_STRIP_ROW = GM_PANEL + 16 };
 #define GM_A_2 a[a_row2]
 #define GM_A_3 a[a_row3]
 #define GM_A_4 a[a_row4]
-#define GM_A_5 a5[0]
-#define GM_A_6 a5[a_row]
-#define GM_A_7 a5[a_row2]
-#define GM_A_8 a5[a_row3]
-#define GM_A_9 a5[a_row4]
-#define GM_A_10 a10[0]
-#define GM_A_11 a10[a_row]
-#define GM_A_12 a10[a_row2]
-#define GM_A_13 a10[a_row3]
+#define GM_A_5 a_fifth[0]
+#define GM_A_6 a_fifth[a_row]
+#define GM_A_7 a_fifth[a_row2]
+#define GM_A_8 a_fifth[a_row3]
+#define GM_A_9 a_fifth[a_row4]
+#define GM_A_10 a_tenth[0]
+#define GM_A_11 a_tenth[a_row]
+#define GM_A_12 a_tenth[a_row2]
+#define GM_A_13 a_tenth[a_row3]
 
 /* GM_LIST: 0 … L-1. GM_TURN: the interleavings that transpose L vectors of L lanes, from names a… to e… */
 #define GM_LIST_2(F) F(0) F(1)
@@ -143,6 +153,11 @@ enum { GM_PAGE = 4096, GM_CACHE = 1 << 20, GM_FEW_TILES = 12 };
 static inline int gm_b_in_place(const gm_dot *d, int64_t rows, int64_t size) {
     if (d->b_col != 1 || rows <= 2 * GM_ROWS) return d->b_col == 1;
     return d->b_row * size % GM_PAGE != 0 && (d->m <= GM_FEW_TILES * GM_ROWS || d->n * d->k * size <= GM_CACHE);
+}
+
+/* Whether tiles turn b in registers: k runs along its memory, and the few rows read it once anyway. */
+static inline int gm_is_turned(const gm_dot *d, int64_t rows) {
+    return d->b_row == 1 && d->b_col != 1 && rows <= GM_TURNED;
 }
 
 /* Whether rows of a are pages apart, and used by enough tiles to be copied. */
