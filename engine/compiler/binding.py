@@ -5,6 +5,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import prod
 from struct import Struct
@@ -25,7 +26,7 @@ from engine.devices.array import Array, Storage, contiguous_strides, ffi
 from engine.devices.cpu.device import CpuDevice
 from engine.devices.cpu.dot import prepare_fused, prepare_products
 from engine.devices.cpu.layout import Operand, Task
-from engine.devices.cpu.step import Call, Ref
+from engine.devices.cpu.step import Call, Launches, Ref
 
 FEW_UNITS, LONG_UNIT = 4, 64 * CHUNK_COST  # chains of fewer and longer units run part by part
 MANY_CHUNKS = 32
@@ -67,6 +68,10 @@ class Binding:
         for k, node in enumerate(inputs):
             self.blocks[node] = Block(self._nbytes(node), FIRST_BASE + k)
         self._place_results(inputs)
+        self._launched: dict[int, Launches] = {}
+        printed = any(not isinstance(step, SingleStep) for step in blueprint.steps)
+        if printed and not device.native.knows(blueprint.text):
+            self._build()
         items: list[Item] = []
         ran = False
         for number, step in enumerate(blueprint.steps):
@@ -355,18 +360,18 @@ class Binding:
         kernel = self.device.native.symbol(self.blueprint.text, step.name)
         return [Item(Call(kernel, [*head, *words], chunks), buffers, number, step.level, 0, cost)]
 
+    def _read_as(self, access: Access) -> Operand:
+        return Operand(self.shape(access.shape), self.shape(access.strides), access.source.dtype)
+
     def _operand(self, access: Access) -> tuple[Operand, tuple[Block, int]]:
-        operand = Operand(self.shape(access.shape), self.shape(access.strides), access.source.dtype)
+        operand = self._read_as(access)
         return operand, (self.block(access.source), self.size(access.offset) * operand.dtype.size)
 
     def _single(self, step: SingleStep, number: int) -> list[Item]:
         node = step.node
         read = [self._operand(access) for access in step.accesses]
-        attrs = tuple([self.shape(attr) if _is_shape(attr) else attr for attr in node.attrs])
-        shape = self.shape(node.shape)
         operands = tuple([operand for operand, _ in read])
-        task = Task(node.op, attrs, operands, shape, node.dtype, row_major=True)
-        launched = self.device.launches(task)
+        launched = self._launched.pop(number, None) or self._launches(node, operands)
         result = self._write(node, step.fixed)
         places = [place for _, place in read]
         places += [(self._fresh(nbytes, step.fixed), 0) for nbytes in reversed(launched.scratch)]
@@ -386,6 +391,22 @@ class Binding:
             probe = Probe(check, buffer(check.buffer), number)
             items.append(Item(None, [probe.buffer], number, step.level, check.stage, 0, probe))
         return items
+
+    def _launches(self, node: Node, operands: tuple[Operand, ...]) -> Launches:
+        attrs = tuple([self.shape(attr) if _is_shape(attr) else attr for attr in node.attrs])
+        task = Task(node.op, attrs, operands, self.shape(node.shape), node.dtype, row_major=True)
+        return self.device.launches(task)
+
+    def _build(self) -> None:
+        """Builds the kernels of single steps while another thread builds those of the plan."""
+        native, text = self.device.native, self.blueprint.text
+        with ThreadPoolExecutor(1) as pool:
+            built = pool.submit(native.kernels.library, text, native.toolchain)
+            for number, step in enumerate(self.blueprint.steps):
+                if isinstance(step, SingleStep):
+                    operands = tuple([self._read_as(access) for access in step.accesses])
+                    self._launched[number] = self._launches(step.node, operands)
+            built.result()
 
     def _cost(self, node: Node, operands: Sequence[Operand]) -> int:
         """About how long a node takes, in additions."""

@@ -36,6 +36,10 @@ class Native:
         )
         self._pool_set: Callable[[int], None] = ffi.cast(_POOL_SET, self.symbol(runtime, "gm_pool_set"))
 
+    def knows(self, unit: str) -> bool:
+        """Whether C text ``unit`` is loaded already."""
+        return unit in self._handles
+
     def symbol(self, unit: str, name: str) -> int:
         """The address of function ``name`` of C text ``unit``. Raises DeviceError if it cannot be built."""
         handle = self._handles.get(unit)
