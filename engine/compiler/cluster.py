@@ -80,8 +80,8 @@ class Cluster:
 
     ``fixed`` ones depend on no input and run once, when sizes are bound. ``level`` orders clusters: what a
     cluster reads comes from lower levels, so clusters never wait for each other in a circle. ``rows`` and
-    ``columns`` say which ways its reductions run. ``lanes`` is the size in bytes of its elements, 0 while
-    only bools are in it.
+    ``columns`` say which ways its reductions run, ``total`` that they make one of many elements. ``lanes`` is
+    the size in bytes of its elements, 0 while only bools are in it.
     """
 
     level: int
@@ -90,6 +90,7 @@ class Cluster:
     lanes: int = 0
     rows: bool = False
     columns: bool = False
+    total: bool = False
     places: dict[Node, Place] = field(default_factory=dict)
     reads: dict[Node, list[Access]] = field(default_factory=dict)
     partials: dict[Node, Node] = field(default_factory=dict)
@@ -105,6 +106,11 @@ class Cluster:
         """What it reads from buffers."""
         own = [access for own in self.reads.values() for access in own if access.source not in self.places]
         return own if self.product is None else [*own, *self.product.accesses]
+
+    @property
+    def collects(self) -> bool:
+        """Whether its reductions over rows, or over everything, are ended by another kernel."""
+        return self.total or self.by_lanes
 
     @property
     def by_lanes(self) -> bool:
@@ -128,12 +134,15 @@ class Single:
 
 @dataclass(slots=True, eq=False)
 class Finish:
-    """The end of a reduction over rows that another kernel has collected by lanes in ``partial``."""
+    """The end of a reduction that another kernel has collected in ``partial``: over ``rows`` by lanes, or
+    over ``length`` elements by blocks.
+    """
 
     level: int
     node: Node
     partial: Node
     rows: Dim
+    length: Dim | None = None
     fixed: bool = False
 
     @property
@@ -166,4 +175,9 @@ def joins(dims: Dims, strides: Dims) -> bool:
 
 def partial_elements(rows: int, columns: int) -> int:
     """The size of what lanes collect of ``rows``: for each block of 4,096 rows the lanes that it has."""
-    return -(-rows // 4096) * min(rows, 64) * columns
+    return block_count(rows) * min(rows, 64) * columns
+
+
+def block_count(length: int) -> int:
+    """The number of blocks in the tree of a reduction."""
+    return -(-length // 4096)

@@ -33,6 +33,7 @@ from engine.core.opdef import OPS
 
 MOST_NODES = 160  # in one cluster: its build time is linear in them, and registers spill
 MOST_WAITING = 16  # nodes that wait for one reader
+MANY_ELEMENTS = 65536  # from here on a reduction to one value is worth a kernel that ends it
 FUSED_REDUCTIONS = ("sum", "prod", "max", "min")
 
 
@@ -43,6 +44,7 @@ class Division:
     outer: Dims
     inner: Dims
     columns: bool
+    total: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,11 +261,13 @@ class Fusion:
 
     def _finish(self) -> None:
         """What completes the reductions that kernels collect by lanes."""
-        for cluster in [step for step in self._steps if isinstance(step, Cluster) and step.by_lanes]:
+        for cluster in [step for step in self._steps if isinstance(step, Cluster) and step.collects]:
             for node in [own for own, place in cluster.places.items() if place is Place.COLUMN]:
                 partial = Node("partial", node.inputs, node.attrs, node.shape, node.dtype)
                 cluster.partials[node] = partial
-                step = Finish(cluster.level + 1, node, partial, product(cluster.space.outer), cluster.fixed)
+                rows, length = product(cluster.space.outer), product(cluster.space.inner or ())
+                own = length if cluster.total else None
+                step = Finish(cluster.level + 1, node, partial, rows, own, cluster.fixed)
                 self.home[node], self.home[partial] = step, cluster
                 self._steps[step] = None
 
@@ -273,9 +277,14 @@ class Fusion:
 
     def admit(self, cluster: Cluster, group: Sequence[Candidate]) -> bool:
         """Adds all of ``group`` to ``cluster``, or none."""
-        before = (cluster.space, cluster.lanes, cluster.rows, cluster.columns, cluster.places)
+        before = (
+            *(cluster.space, cluster.lanes, cluster.rows, cluster.columns),
+            *(cluster.total, cluster.places),
+        )
         if not all(self._join(cluster, own) for own in group):
-            cluster.space, cluster.lanes, cluster.rows, cluster.columns, cluster.places = before
+            cluster.space, cluster.lanes, cluster.rows, cluster.columns, cluster.total, cluster.places = (
+                before
+            )
             for own in group:
                 cluster.places.pop(own.node, None)
                 cluster.reads.pop(own.node, None)
@@ -330,9 +339,13 @@ class Fusion:
             return self._refuse(anchor, node, "what the kernel reads already does not run along these rows")
         cluster.space, cluster.lanes = space, cluster.lanes or lanes
         cluster.places = places
-        cluster.rows = cluster.rows or (division is not None and not division.columns)
-        cluster.columns = cluster.columns or (division is not None and division.columns)
-        result = operand_place if division is None else Place.COLUMN if division.columns else Place.OUTER
+        if division is not None:
+            cluster.rows = cluster.rows or not (division.columns or division.total)
+            cluster.columns = cluster.columns or division.columns
+            cluster.total = cluster.total or division.total
+            at_end = division.columns or division.total
+            operand_place = Place.COLUMN if at_end else Place.OUTER
+        result = operand_place
         cluster.places[node] = result
         cluster.reads[node] = reads
         return True
@@ -421,7 +434,10 @@ def reduction_of(node: Node) -> Division | None:
     if not axes or 0 in x.shape:
         return None
     reduced_dims, kept_dims = tuple(x.shape[a] for a in axes), tuple(x.shape[a] for a in kept)
-    if not kept or kept[-1] < axes[0]:
+    if not kept:
+        length = product(reduced_dims)
+        return Division((), reduced_dims, False, isinstance(length, int) and length >= MANY_ELEMENTS)
+    if kept[-1] < axes[0]:
         return Division(kept_dims, reduced_dims, False)
     if axes[-1] < kept[0]:
         return Division(reduced_dims, kept_dims, True)
@@ -446,12 +462,18 @@ def fit(
 ) -> tuple[Space, Place, dict[Node, Place]] | str:
     """The cluster's space with room for a node over ``dims``, the node's operand place, everybody's place."""
     places = cluster.places
+    if cluster.total or (division is not None and division.total):
+        mixed = division is not None and not division.total
+        if mixed or cluster.rows or cluster.columns or Place.OUTER in places.values():
+            return "a reduction to one value of many elements, and other ones"
     if division is not None:
         space = cluster.space.divided(division.outer, division.inner)
         return "their rows are cut differently" if space is None else (space, Place.FULL, places)
     space = cluster.space.refined(dims)
     if space is not None:
         return space, Place.FULL, places
+    if cluster.total:
+        return "their index spaces differ"
     if cluster.space.inner is not None:
         outer = Space(cluster.space.outer).refined(dims)
         if outer is None:

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from engine.core.dtype import DType
 
-Kind = Literal["each", "rows", "lanes", "columns", "finish"]
+Kind = Literal["each", "rows", "lanes", "columns", "blocks", "finish", "total"]
 Along = Literal["dense", "repeat", "strided"]
 """How a buffer runs along a row: elements side by side, one element for all, or a stride apart."""
 
@@ -72,7 +72,7 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """Combines ``operand`` into the row that a partial buffer has for the lane of this row of the space."""
+    """Combines ``operand`` into what a partial buffer has for this row's lane, or for this block."""
 
     buffer: int
     kind: str
@@ -100,8 +100,9 @@ class Stage:
 class Kernel:
     """``kind`` each: no reduction, chunks are blocks of rows and columns. rows: reductions along rows, chunks
     are blocks of rows. lanes: the same with reductions over all rows beside, chunks are lanes of their tree.
-    columns: reductions over all rows alone, chunks are blocks of columns, one stage. finish: the end of the
-    tree of a partial buffer, buffers are that and the result.
+    columns: reductions over all rows alone, chunks are blocks of columns, one stage. blocks: reductions over
+    one long row, chunks are blocks of their tree, each with an element of the partial buffers. finish and
+    total: the end of the tree of what lanes or blocks have collected; buffers are that and the result.
 
     ``rank`` is the number of outer dimensions, ``lanes`` the element size in bytes that a vector is counted
     in.

@@ -67,11 +67,22 @@ def lower(step: Cluster | Finish, fusion: Fusion, stored: Collection[Node]) -> L
 
 def _finishing(step: Finish) -> Lowered:
     node = step.node
+    if step.length is not None:
+        return _totalling(step, step.length)
     buffers = Buffer(node.dtype, "dense", partial=True), Buffer(node.dtype, "dense", written=True)
     layouts = Layout(step.partial, 0, (), 1), Layout(node, 0, (), 1)
     stage = Stage((), (Collect(0, node.attrs[0], 0),))
     kernel = Kernel("finish", 0, node.dtype.size, buffers, (), (stage,), ())
     return Lowered(kernel, (step.rows,), product(node.shape), layouts, (node,), 1)
+
+
+def _totalling(step: Finish, length: Dim) -> Lowered:
+    node = step.node
+    buffers = Buffer(node.dtype, "dense", partial=True), Buffer(node.dtype, "repeat", written=True)
+    layouts = Layout(step.partial, 0, (), 1), Layout(node, 0, (), 0)
+    stage = Stage((), (Collect(0, node.attrs[0], 0),))
+    kernel = Kernel("total", 0, node.dtype.size, buffers, (), (stage,), ())
+    return Lowered(kernel, (), length, layouts, (node,), 1)
 
 
 @dataclass(slots=True)
@@ -196,6 +207,8 @@ class _Lowering:
         kind: Kind = "rows" if self.cluster.rows else "each"
         if self.cluster.columns:
             kind = "lanes" if self.cluster.by_lanes else "columns"
+        if self.cluster.total:
+            kind = "blocks"
         kernel = Kernel(
             kind,
             len(self.outer),

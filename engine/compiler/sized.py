@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from engine.compiler.cluster import partial_elements
+from engine.compiler.cluster import block_count, partial_elements
 from engine.compiler.lower import Lowered
 from engine.core.dim import Dim, evaluate
 from engine.emit.kernel import STRIP
@@ -53,7 +53,9 @@ def at_sizes(lowered: Lowered, sizes: Sizes) -> Sized:
         offsets.append(value(layout.offset) * buffer.dtype.size)
         if buffer.scratch:
             scratch.append(chunks * padded * buffer.dtype.size)
-    partial = partial_elements(rows, n) if lowered.partials else 0
+    partial = 0
+    if lowered.partials:
+        partial = block_count(n) if lowered.kernel.kind == "blocks" else partial_elements(rows, n)
     return Sized(words, chunks, offsets, scratch, partial, rows * n)
 
 
@@ -62,7 +64,12 @@ def _chunks(lowered: Lowered, rows: int, n: int) -> tuple[int, int, int]:
     kind = lowered.kernel.kind
     if kind in ("columns", "finish"):
         return rows, STRIP, -(-n // STRIP)
+    if kind == "total":
+        return rows, n, 1
     elements = max(CHUNK_LEAST, CHUNK_COST // max(lowered.cost, 1))
+    if kind == "blocks":
+        down = max(1, block_count(elements))
+        return down, n, -(-block_count(n) // down)
     if kind == "lanes":
         lanes = min(rows, 64)
         down = max(1, min(lanes, elements * lanes // max(rows * n, 1)))

@@ -110,12 +110,14 @@ def _access(cluster: Cluster, node: Node, access: Access, seen: set[Node]) -> No
 
 
 def _loops(kernel: Kernel) -> None:
+    ends = "finish", "total"
     kinds = {
         "each": (),
         "rows": (Reduce,),
         "columns": (Reduce,),
         "lanes": (Reduce, Collect),
-        "finish": (Collect,),
+        "blocks": (Collect,),
+        **dict.fromkeys(ends, (Collect,)),
     }
     lines = [line for stage in kernel.stages for line in stage.inner]
     reducing = [line for line in lines if isinstance(line, (Reduce, Collect))]
@@ -126,10 +128,10 @@ def _loops(kernel: Kernel) -> None:
     )
     for buffer in kernel.buffers:
         _buffer(kernel, buffer)
-    if kernel.kind == "finish":
+    if kernel.kind in ends:
         return
-    if kernel.kind == "columns":
-        _require(len(kernel.stages) == 1, "sums over rows have one stage")
+    if kernel.kind in ("columns", "blocks"):
+        _require(len(kernel.stages) == 1, f"{kernel.kind} have one stage")
     everywhere = {constant.value: constant.dtype for constant in kernel.constants}
     stored: set[int] = set()
     for stage in kernel.stages:
@@ -144,7 +146,7 @@ def _loops(kernel: Kernel) -> None:
 
 def _buffer(kernel: Kernel, buffer: Buffer) -> None:
     _require(
-        not (buffer.scratch or buffer.partial) or buffer.written or kernel.kind == "finish",
+        not (buffer.scratch or buffer.partial) or buffer.written or kernel.kind in ("finish", "total"),
         "unwritten scratch",
     )
     _require(not (buffer.windows and buffer.written), "a window onto what is written")

@@ -61,7 +61,13 @@ class _Printer:
     def text(self, name: str) -> str:
         kernel = self.kernel
         lines = [f"void {name}(void **bufs, const int64_t *d, int64_t chunk) {{"]
-        frames = {"columns": self._columns, "lanes": self._lanes, "finish": self._finish}
+        frames = {
+            "columns": self._columns,
+            "lanes": self._lanes,
+            "blocks": self._blocks,
+            "finish": self._finish,
+            "total": self._total,
+        }
         constants = _indent(self._constants(kernel.constants))
         if kernel.kind in frames:
             return "\n".join([*lines, *constants, *_indent(frames[kernel.kind]()), "}", ""])
@@ -123,6 +129,36 @@ class _Printer:
         assert isinstance(collect, Collect)
         s, op = self.lanes[self.kernel.buffers[0].dtype].suffix, _OPERATIONS[collect.kind]
         return [f"gm_finish_{s}({op}, bufs[0], d[0], d[1], chunk * {STRIP}, bufs[1]);"]
+
+    def _blocks(self) -> list[str]:
+        """One long row: chunks own blocks of the trees, whose results are the partial buffers."""
+        stage = self.kernel.stages[0]
+        collects = [line for line in stage.inner if isinstance(line, Collect)]
+        accumulators = [
+            (f"p{line.buffer}", self.kernel.buffers[line.buffer].dtype, line.kind) for line in collects
+        ]
+        lines = ["const int64_t n = d[1], partial = 0, b0 = chunk * d[2] * GM_TREE_BLOCK;"]
+        lines += ["const int64_t b1 = b0 + d[2] * GM_TREE_BLOCK < n ? b0 + d[2] * GM_TREE_BLOCK : n;"]
+        lines += [*self._pointers(), *self._row_lines(stage.row)]
+        lines += [
+            "for (int64_t b = b0; b < b1; b += GM_TREE_BLOCK) {",
+            *_indent(self._block(stage, accumulators)),
+        ]
+        for line in collects:
+            s, op, k = (
+                self.lanes[self.kernel.buffers[line.buffer].dtype].suffix,
+                _OPERATIONS[line.kind],
+                line.buffer,
+            )
+            lines.append(f"    stn_{s}(p{k} + b / GM_TREE_BLOCK, fold_{s}({op}, GM_LIST_{s}(ap{k}_)), 1);")
+        return [*lines, "}"]
+
+    def _total(self) -> list[str]:
+        """The end of the tree whose blocks another kernel has collected."""
+        ((collect,),) = [stage.inner for stage in self.kernel.stages]
+        assert isinstance(collect, Collect)
+        s, op = self.lanes[self.kernel.buffers[0].dtype].suffix, _OPERATIONS[collect.kind]
+        return [f"gm_total_{s}({op}, bufs[0], d[1], bufs[1]);"]
 
     def _indices(self, row: str) -> list[str]:
         """The index of a row along each outer dimension."""
@@ -207,11 +243,10 @@ class _Printer:
         """Blocks of the tree: rounds of 64 elements, a vector to each vector of lanes; then whole vectors,
         then the elements that are left.
         """
-        width, kind = self.width, self.lanes[reductions[0].dtype].suffix
         starts, counted, totals = [], [], []
         for line in reductions:
             k, lane, op = line.value, self.lanes[line.dtype], _OPERATIONS[line.kind]
-            s, neutral = lane.suffix, _neutral(line)
+            s, neutral = lane.suffix, _neutral(line.kind, line.dtype)
             self.types[k] = line.dtype
             empty = "0" if line.kind == "sum" else neutral
             starts += [f"{lane.vector} v{k} = set1_{s}({empty});", f"gm_counter_{s} k{k};"]
@@ -220,39 +255,43 @@ class _Printer:
                 f"if (n > GM_TREE_BLOCK) count_{s}({op}, &k{k}, b / GM_TREE_BLOCK, v{k});",
             ]
             totals.append(f"if (n > GM_TREE_BLOCK) v{k} = total_{s}({op}, &k{k});")
-        lines = [
+        accumulators = [(str(line.value), line.dtype, line.kind) for line in reductions]
+        return [
             *starts,
             "for (int64_t b = 0; b < n; b += GM_TREE_BLOCK) {",
-            "    const int64_t e = b + GM_TREE_BLOCK < n ? b + GM_TREE_BLOCK : n;",
+            *_indent([*self._block(stage, accumulators), *counted]),
+            "}",
+            *totals,
         ]
-        for line in reductions:
-            s = self.lanes[line.dtype].suffix
-            lines.append(f"    GM_START_{s}(a{line.value}_, {_neutral(line)});")
+
+    def _block(self, stage: Stage, accumulators: Sequence[tuple[str, DType, str]]) -> list[str]:
+        """The elements of block b, taken into accumulators: their names, dtypes and kinds of reduction."""
+        width, kind = self.width, self.lanes[accumulators[0][1]].suffix
         body = [f"const int64_t j = s + i * {width};", *self._inner_lines(stage.inner, whole=True)]
         macro = ["#define ROUND(i) {", *_indent(body), "}"]
         rest = [
             f"const int64_t u = (e - s) / {width}, j = s + u * {width}, m = e - j;",
             *self._inner_lines(stage.inner, whole=False),
         ]
-        lines += [
-            "    int64_t s = b;",
+        lines = ["const int64_t e = b + GM_TREE_BLOCK < n ? b + GM_TREE_BLOCK : n;"]
+        for name, dtype, reduction in accumulators:
+            lines.append(f"GM_START_{self.lanes[dtype].suffix}(a{name}_, {_neutral(reduction, dtype)});")
+        return [
+            *lines,
+            "int64_t s = b;",
             *[f"{line} \\" for line in macro[:-1]],
             macro[-1],
-            "    for (; s + GM_LANES <= e; s += GM_LANES) {",
-            f"        GM_EACH_{kind}(ROUND)",
-            "    }",
+            "for (; s + GM_LANES <= e; s += GM_LANES) {",
+            f"    GM_EACH_{kind}(ROUND)",
+            "}",
             f"#define REST(i) if (s + (i + 1) * {width} <= e) ROUND(i)",
-            f"    GM_EACH_{kind}(REST)",
+            f"GM_EACH_{kind}(REST)",
             "#undef ROUND",
             "#undef REST",
-            f"    if ((e - s) % {width}) {{",
-            *_indent(rest, 2),
-            "    }",
-            *_indent(counted),
+            f"if ((e - s) % {width}) {{",
+            *_indent(rest),
             "}",
-            *totals,
         ]
-        return lines
 
     # ---- columns
 
@@ -319,7 +358,7 @@ class _Printer:
         ]
         for line in reductions:
             lane = self.lanes[line.dtype]
-            empty = "0" if line.kind == "sum" else _neutral(line)
+            empty = "0" if line.kind == "sum" else _neutral(line.kind, line.dtype)
             lines.append(
                 f"    const {lane.vector} v{line.value} = "
                 f"rows ? t{line.value}[u] : set1_{lane.suffix}({empty});"
@@ -377,12 +416,15 @@ class _Printer:
                 result.append(self._applied(line))
             elif isinstance(line, Store):
                 result.append(self._stored(line, whole))
+            elif isinstance(line, Collect) and self.kernel.kind == "blocks":
+                dtype = self.kernel.buffers[line.buffer].dtype
+                result.append(self._taken(f"p{line.buffer}", line, dtype, whole))
             elif isinstance(line, Collect):
                 result.append(self._collected(line, whole))
             elif self.kernel.kind == "columns":
                 result.append(self._taken_by_column(line))
             else:
-                result.append(self._taken_by_row(line, whole))
+                result.append(self._taken(str(line.value), line, line.dtype, whole))
         return result
 
     def _loaded(self, line: Load, whole: bool | None) -> str:
@@ -430,16 +472,12 @@ class _Printer:
         full, part = f"gm_collect_{s}({op}, first, {p}, {v});", f"gm_collectn_{s}({op}, first, {p}, {v}, m);"
         return full if whole else part if whole is False else f"if (m >= {self.width}) {full} else {part}"
 
-    def _taken_by_row(self, line: Reduce, whole: bool | None) -> str:
-        s, op, k, value = (
-            self.lanes[line.dtype].suffix,
-            _OPERATIONS[line.kind],
-            line.value,
-            f"v{line.operand}",
-        )
+    def _taken(self, name: str, line: Reduce | Collect, dtype: DType, whole: bool | None) -> str:
+        """``line``'s operand into the accumulators ``name``."""
+        s, op, value = self.lanes[dtype].suffix, _OPERATIONS[line.kind], f"v{line.operand}"
         if whole:
-            return f"a{k}_##i = gm_combine_{s}({op}, a{k}_##i, {value});"
-        return f"GM_TAKE_{s}({op}, a{k}_, u, head_{s}({value}, m, {_neutral(line)}))"
+            return f"a{name}_##i = gm_combine_{s}({op}, a{name}_##i, {value});"
+        return f"GM_TAKE_{s}({op}, a{name}_, u, head_{s}({value}, m, {_neutral(line.kind, dtype)}))"
 
     def _taken_by_column(self, line: Reduce) -> str:
         s, op = self.lanes[line.dtype].suffix, _OPERATIONS[line.kind]
@@ -461,10 +499,10 @@ def literal(constant: Constant) -> str:
     return f"{value.hex()}{suffix}"
 
 
-def _neutral(line: Reduce) -> str:
+def _neutral(kind: str, dtype: DType) -> str:
     """What changes nothing when it is combined, not even the sign of a zero."""
-    inf = "__builtin_inff()" if line.dtype is float32 else "__builtin_inf()"
-    return {"sum": "-0.0f", "prod": "1", "max": f"-{inf}", "min": inf}[line.kind]
+    inf = "__builtin_inff()" if dtype is float32 else "__builtin_inf()"
+    return {"sum": "-0.0f", "prod": "1", "max": f"-{inf}", "min": inf}[kind]
 
 
 def _indent(lines: Iterable[str], depth: int = 1) -> list[str]:

@@ -15,7 +15,7 @@ from engine.autodiff.differentiate import differentiate
 from engine.compiler.plan import Plan
 from engine.core import build as b
 from engine.core.dim import symbol
-from engine.core.dtype import ALL, FLOATS, bool_, float32, float64, int32, int64
+from engine.core.dtype import ALL, FLOATS, DType, bool_, float32, float64, int32, int64
 from engine.core.node import Node
 from engine.devices.cpu import CpuDevice
 from engine.devices.toolchain import find_toolchain
@@ -118,6 +118,20 @@ def test_results_do_not_depend_on_threads(threads: int) -> None:
         check(pool, [y, total, *differentiate([total, b.sum(y, (1,))], [x, w])], [{}], device)
     finally:
         CPU.native.set_threads(CPU.threads)
+
+
+@pytest.mark.parametrize("shape", [(65536,), (65537,), (300, 333), (2, 100, 1001)])
+@pytest.mark.parametrize("dtype", [float32, float64])
+def test_many_elements_to_one_value(shape: tuple[int, ...], dtype: DType) -> None:
+    """A kernel whose chunks are blocks of the tree, and one that ends it."""
+    x, y = b.input(shape, dtype), b.input(shape, dtype)
+    axes = tuple(range(len(shape)))
+    e = b.exp(x)
+    total = b.sum(b.mul(e, y), axes)
+    others = [b.reduce(y, "max", axes), b.mul(b.reduce(y, "min", axes), b.reduce(x, "prod", axes))]
+    pool = Pool(np.random.default_rng(1), (3, 4, 5), (dtype,))
+    pool.leaves = [x, y]
+    check(pool, [total, *others, e, b.sub(x, b.expand(total, axes, shape))], [{}])
 
 
 @pytest.mark.slow

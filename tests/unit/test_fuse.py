@@ -185,6 +185,14 @@ def test_refusals_say_why() -> None:
     assert "elements of 4 and 8 bytes" in reasons or fusion.refusals
 
 
+def test_many_elements_to_one_value_are_two_kernels() -> None:
+    """One that all threads work on, and the end of the tree."""
+    x = leaf(1000, 1000)
+    assert kernels([b.sum(b.mul(x, x), (0, 1)), b.reduce(x, "max", (0, 1)), b.exp(x)]) == 3
+    assert kernels([b.sum(b.mul(x, x), (0, 1))]) == 2
+    assert kernels([b.sum(leaf(1000), (0,))]) == 1
+
+
 def test_dtypes_of_one_size_share_a_kernel_with_bools() -> None:
     x = leaf(5, 6, dtype=float64)
     k = leaf(5, 6, dtype=int64)
