@@ -13,6 +13,13 @@ typedef void (*gm_rows)(void **bufs, const int64_t *d, int64_t chunk, int64_t r0
 typedef void (*gm_fused_dot)(void **bufs, const int64_t *d, int64_t chunk, gm_rows rows);
 typedef void (*gm_products)(void **bufs, const int64_t *d, int64_t first, int64_t end);
 
+/* What only the parts of a chain read lies on the stack, unit u at the same place as all others. `place` is
+ * {offset in `own` or -1: in a buffer of its own, bytes a unit}; parts count from unit 0. */
+enum { GM_OWN_BYTES = 1 << 18 };
+VEC_FN void *gm_own(char *own, void *buffer, const int64_t *place, int64_t u) {
+    return place[0] < 0 ? buffer : (void *)((uintptr_t)own + (uintptr_t)(place[0] - u * place[1]));
+}
+
 /* head_T(v, m, rest): the first m lanes of v, `rest` in the others. */
 static const int32_t gm_lane_numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 static const int64_t gm_wide_numbers[8] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -91,8 +98,17 @@ VEC_FN vf64 head_f64(vf64 v, int64_t m, double rest) {
         for (int64_t i = counter->count - 1; i > 0; i--) v = gm_combine_##S(op, counter->node[i - 1], v);      \
         return v;                                                                                              \
     }
+#define GM_TOTAL(S, T, V)                                                                                      \
+    VEC_FN void gm_total_##S(int op, const T *blocks, int64_t n, T *out) {                                     \
+        gm_counter_##S counter;                                                                                \
+        for (int64_t b = 0; b * GM_TREE_BLOCK < n; b++) count_##S(op, &counter, b, set1_##S(blocks[b]));       \
+        T empty = op == GM_SUM ? 0 : gm_neutral_##S(op);                                                       \
+        *out = n ? total_##S(op, &counter)[0] : empty;                                                         \
+    }
 GM_TREE_PARTS(f32, vf32)
 GM_TREE_PARTS(f64, vf64)
+GM_TOTAL(f32, float, vf32)
+GM_TOTAL(f64, double, vf64)
 
 /* ldw_T(p, stride, j, low, high, fill): elements j, j + 1 … of a row that is in memory from `low` to before `high`
  * only; the others are `fill`. */
