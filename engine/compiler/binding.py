@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from engine.compiler.access import Access
 from engine.compiler.blueprint import Blueprint
-from engine.compiler.chains import per_unit
+from engine.compiler.chains import per_unit, sources_of
 from engine.compiler.lower import Lowered
 from engine.compiler.memory import ALIGNMENT, Block, Takeover, place
 from engine.compiler.sized import CHUNK_COST, Sized, Sizes, at_sizes
@@ -30,6 +30,7 @@ from engine.devices.cpu.step import Call, Launches, Ref
 
 FEW_UNITS, LONG_UNIT = 4, 64 * CHUNK_COST  # chains of fewer and longer units run part by part
 MANY_CHUNKS = 32
+OWN_BYTES = 1 << 18  # GM_OWN_BYTES
 FLOPS_AN_ADDITION = 16  # of a dot, in the time of an addition in memory-bound kernels
 
 
@@ -341,8 +342,10 @@ class Binding:
         chunks = max(1, min(units, MANY_CHUNKS, cost // CHUNK_COST))
         each = -(-units // chunks)
         chunks = -(-units // each)
-        head, words, buffers = [units, each], [], []
+        head, places, words, buffers = [units, each], [], [], []
+        slots = self._slots(step, units)
         for part in step.parts:
+            start = len(buffers)
             size = self.size(per_unit(part, step.units))
             if isinstance(part, FusedStep):
                 sized = at_sizes(part.lowered, self.sizes)
@@ -357,8 +360,25 @@ class Binding:
                 head += [product.kernel, size]
                 words += product.words
                 buffers += [(self.block(part.node), 0), *[place for _, place in read]]
+            for k, source in enumerate(sources_of(part), start):
+                if source in slots:
+                    places += [slots[source] + buffers[k][1], self._nbytes(source) // units]
+                    buffers[k] = (Block(0, NULL_BASE), 0)
+                elif source in step.inner:
+                    places += [0, 0]
         kernel = self.device.native.symbol(self.blueprint.text, step.name)
-        return [Item(Call(kernel, [*head, *words], chunks), buffers, number, step.level, 0, cost)]
+        return [Item(Call(kernel, [*head, *places, *words], chunks), buffers, number, step.level, 0, cost)]
+
+    def _slots(self, step: ChainStep, units: int) -> dict[Node | None, int]:
+        """Where one unit of what only parts read lies on the stack, as far as there is room."""
+        slots: dict[Node | None, int] = {}
+        total = 0
+        for node in step.inner:
+            nbytes = -(-self._nbytes(node) // units // ALIGNMENT) * ALIGNMENT
+            if total + nbytes <= OWN_BYTES:
+                slots[node] = total
+                total += nbytes
+        return slots
 
     def _read_as(self, access: Access) -> Operand:
         return Operand(self.shape(access.shape), self.shape(access.strides), access.source.dtype)

@@ -97,7 +97,7 @@ def _lowered(fusion: Fusion, results: Iterable[Access]) -> tuple[list[Step], str
             steps.append(fused)
         else:
             steps.append(FusedStep(step.level, step.fixed, tuple(step.nodes), lowered, name, takeovers))
-    steps, chains = chain_all(steps)
+    steps, chains = chain_all(steps, {access.source for access in results})
     return steps, "\n".join([*texts, *dots.values(), *chains])
 
 

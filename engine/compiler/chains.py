@@ -10,7 +10,7 @@ level of the last of them.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence, Set
 from typing import TypeAlias
 
 from engine.compiler.access import Access
@@ -26,8 +26,8 @@ MOST_PARTS = 16
 MOST_BATCH_AXES = 6  # GM_MAX_BATCH
 
 
-def chain_all(steps: Sequence[Step]) -> tuple[list[Step], list[str]]:
-    """The steps with chains among them, and the text of these."""
+def chain_all(steps: Sequence[Step], results: Set[Node]) -> tuple[list[Step], list[str]]:
+    """The steps with chains among them, and the text of these. ``results`` are read after all steps."""
     graph = _Graph(steps)
     names: dict[tuple[ChainPart, ...], str] = {}
     result: dict[int, Step] = dict(enumerate(steps))
@@ -39,18 +39,27 @@ def chain_all(steps: Sequence[Step]) -> tuple[list[Step], list[str]]:
             parts = tuple(
                 [part for part in map(result.pop, members) if isinstance(part, FusedStep | SingleStep)]
             )
-            shape = tuple([_printed(part) for part in parts])
+            inner = graph.inner(members, results)
+            shape = tuple([_printed(part, inner) for part in parts])
             name = names.setdefault(shape, f"chain_{len(names)}")
-            result[members[-1]] = ChainStep(parts[-1].level, False, parts, units_of(step.node), name)
+            result[members[-1]] = ChainStep(parts[-1].level, False, parts, inner, units_of(step.node), name)
     texts = [print_chain(name, shape) for shape, name in names.items()]
     return list(result.values()), texts
 
 
-def _printed(part: Part) -> ChainPart:
+def sources_of(part: Part) -> list[Node | None]:
+    """What the part's buffers hold, in their order; None: scratch."""
     if isinstance(part, SingleStep):
-        return ChainPart(None, False)
+        return [part.node, *[access.source for access in part.accesses]]
+    return [layout.source for layout in part.lowered.layouts]
+
+
+def _printed(part: Part, inner: Sequence[Node]) -> ChainPart:
+    own = tuple([k for k, source in enumerate(sources_of(part)) if source in inner])
+    if isinstance(part, SingleStep):
+        return ChainPart(None, own)
     kernel = part.lowered.kernel
-    return ChainPart(part.name, not part.lowered.outer, len(kernel.buffers), word_count(kernel))
+    return ChainPart(part.name, own, not part.lowered.outer, len(kernel.buffers), word_count(kernel))
 
 
 def units_of(dot: Node) -> Dim:
@@ -88,6 +97,11 @@ class _Graph:
                 members[at] = None
                 pending = [*self._neighbours(at), *pending]
         return sorted(members, key=lambda own: (self.steps[own].level, own))
+
+    def inner(self, members: Sequence[int], results: Set[Node]) -> tuple[Node, ...]:
+        """What only members read."""
+        written = [node for at in members for node in self.steps[at].writes if node not in results]
+        return tuple([node for node in written if all(own in members for own in self.readers.get(node, ()))])
 
     def _neighbours(self, at: int) -> list[int]:
         step = self.steps[at]

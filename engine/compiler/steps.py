@@ -97,11 +97,15 @@ Part: TypeAlias = FusedStep | SingleStep
 
 @dataclass(frozen=True, slots=True)
 class ChainStep:
-    """``parts`` in their order, for one of ``units`` after the other; ``name`` is their common function."""
+    """``parts`` in their order, for one of ``units`` after the other; ``name`` is their common function.
+
+    ``inner`` is what only parts read.
+    """
 
     level: int
     fixed: bool
     parts: tuple[Part, ...]
+    inner: tuple[Node, ...]
     units: Dim
     name: str
 
@@ -113,11 +117,11 @@ class ChainStep:
 
     @property
     def writes(self) -> tuple[Node, ...]:
-        return tuple([node for part in self.parts for node in part.writes])
+        return tuple([node for part in self.parts for node in part.writes if node not in self.inner])
 
     @property
     def reads(self) -> list[Node]:
-        written = {*self.writes}
+        written = {*self.writes, *self.inner}
         return [node for part in self.parts for node in part.reads if node not in written]
 
 

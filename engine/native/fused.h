@@ -14,10 +14,10 @@ typedef void (*gm_fused_dot)(void **bufs, const int64_t *d, int64_t chunk, gm_ro
 typedef void (*gm_products)(void **bufs, const int64_t *d, int64_t first, int64_t end);
 
 /* What only the parts of a chain read lies on the stack, unit u at the same place as all others. `place` is
- * {offset in `own` or -1: in a buffer of its own, bytes a unit}; parts count from unit 0. */
+ * {offset in `own`, bytes a unit or 0: in a buffer of its own}; parts count from unit 0. */
 enum { GM_OWN_BYTES = 1 << 18 };
 VEC_FN void *gm_own(char *own, void *buffer, const int64_t *place, int64_t u) {
-    return place[0] < 0 ? buffer : (void *)((uintptr_t)own + (uintptr_t)(place[0] - u * place[1]));
+    return place[1] == 0 ? buffer : (void *)((uintptr_t)own + (uintptr_t)(place[0] - u * place[1]));
 }
 
 /* head_T(v, m, rest): the first m lanes of v, `rest` in the others. */
