@@ -62,6 +62,7 @@ def draw(targets: Sequence[Node], states: Sequence[State], remat: int | None = N
     steps, owned = _owned(steps, results, states, news)
     olds = {access.source: old for (old, _), access in zip(states, owned, strict=True)}
     steps = _late(steps, {access.source for access in [*results, *owned]}, olds)
+    steps = _finished_late(steps)
     in_place = [_is_in_place(steps, results, old, own) for (old, _), own in zip(states, owned, strict=True)]
     steps.sort(key=lambda step: (not step.fixed, step.level))
     operands = {
@@ -177,6 +178,25 @@ def _late(steps: Sequence[Step], results: set[Node], olds: Mapping[Node, Node]) 
         step if group is None else replace(step, level=levels[group])
         for step, group in zip(steps, groups, strict=True)
     ]
+
+
+def _finished_late(steps: Sequence[Step]) -> list[Step]:
+    """Ends of reductions wait until just before what reads them, so those of many layers run in one wave."""
+    first: dict[Node, int] = {}
+    for step in steps:
+        for node in step.reads:
+            first[node] = min(first.get(node, step.level), step.level)
+
+    def wanted(step: Step) -> int:
+        if (
+            step.fixed
+            or not isinstance(step, FusedStep)
+            or step.lowered.kernel.kind not in ("finish", "total")
+        ):
+            return step.level
+        return max([step.level, *[first[node] - 1 for node in step.writes if node in first]])
+
+    return [replace(step, level=wanted(step)) for step in steps]
 
 
 def _is_in_place(steps: Sequence[Step], results: Sequence[Access], old: Node, own: Access) -> bool:

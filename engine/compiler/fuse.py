@@ -81,6 +81,9 @@ class Fusion:
         recompute(self, steps, {self.read(target).source for target in targets})
         self._finish()
         self.steps = sorted(self._steps, key=lambda step: (not step.fixed, step.level))
+        self.refusals = [
+            own for own in dict.fromkeys(self.refusals) if self._apart(own.producer, own.consumer)
+        ]
 
     def read(self, operand: Node) -> Access:
         """How an operand is read: from which node's buffer or register, along which strides."""
@@ -270,6 +273,11 @@ class Fusion:
                 step = Finish(cluster.level + 1, node, partial, rows, own, cluster.fixed)
                 self.home[node], self.home[partial] = step, cluster
                 self._steps[step] = None
+
+    def _apart(self, producer: Node, consumer: Node) -> bool:
+        """Whether two nodes ended up in different kernels, whatever was tried first."""
+        home = self.home.get(consumer)
+        return not isinstance(home, Cluster) or producer not in home.places
 
     def _refuse(self, producer: Node, consumer: Node, reason: str) -> bool:
         self.refusals.append(Refusal(producer, consumer, reason))
