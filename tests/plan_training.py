@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-import engine
-from engine import Generator, Tensor, nn
+from engine import Generator, Graph, Tensor, nn
 from engine.autodiff.differentiate import differentiate
 from engine.core import build as b
-from engine.core.dtype import float32
+from engine.core.dtype import float32, int64
 from engine.core.node import Node
 from engine.devices.array import Array
 
@@ -52,22 +51,34 @@ def gpt(width: int, layers: int, length: int, vocabulary: int = 65) -> nn.GPT:
 
 def training_step(model: nn.GPT, batch: int, length: int, vocabulary: int = 65) -> Step:
     """One step of Adam on the mean cross-entropy of ``batch`` windows."""
-    tokens = Tensor([[0] * length] * batch, dtype=engine.int64)
-    targets = Tensor([0] * (batch * length), dtype=engine.int64)
-    logits = model(tokens).reshape(batch * length, vocabulary)
-    loss = nn.CrossEntropyLoss()(logits, targets).node
-    parameters = [parameter.node for parameter in model.parameters()]
+    graph = Graph()
+    tokens = graph.input("tokens", (batch, length), int64)
+    targets = graph.input("targets", (batch * length,), int64)
+    held = [(parameter, parameter._value) for parameter in model.parameters()]
+    for number, (parameter, value) in enumerate(held):
+        parameter._set(graph.parameter(str(number), value.shape)._value, None, True)
+    with graph:
+        logits = model(tokens).reshape(batch * length, vocabulary)
+        loss = node_of(nn.CrossEntropyLoss()(logits, targets))
+    parameters = [node_of(parameter) for parameter, _ in held]
+    for parameter, value in held:
+        parameter._set(value, None, True)
     gradients = differentiate([loss], parameters)
     rate, spread = b.input((), float32), b.input((), float32)
     states: list[tuple[Node, Node]] = []
     values: Feeds = {}
-    for parameter, gradient in zip(parameters, gradients, strict=True):
+    for (_, value), parameter, gradient in zip(held, parameters, gradients, strict=True):
         m, v = (b.input(parameter.shape, float32) for _ in range(2))
         states += zip((parameter, m, v), adam(parameter, gradient, m, v, (rate, spread)), strict=True)
-        values[parameter] = parameter.value
+        values[parameter] = value
         for node in (m, v):
-            values[node] = Array.from_bytes(bytes(4 * parameter.value.size), node.shape, float32)
-    return Step(tokens.node, targets.node, rate, spread, loss, states, values)
+            values[node] = Array.from_bytes(bytes(4 * value.size), node.shape, float32)
+    return Step(node_of(tokens), node_of(targets), rate, spread, loss, states, values)
+
+
+def node_of(x: Tensor) -> Node:
+    """What stands for a tensor of a recorded graph."""
+    return x._value.node  # type: ignore[attr-defined, no-any-return]
 
 
 def adam(p: Node, g: Node, m: Node, v: Node, scalars: tuple[Node, Node]) -> tuple[Node, Node, Node]:

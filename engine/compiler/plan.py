@@ -21,6 +21,8 @@ from engine.devices.array import Array
 from engine.devices.cpu.device import CpuDevice
 from engine.errors import DTypeError, ShapeError
 
+MOST_BINDINGS = 512  # sizes that a plan stays bound to; the first ones go first
+
 Feeds: TypeAlias = Mapping[Node | str, Array]
 
 
@@ -83,7 +85,10 @@ class Plan:
             with self._lock:
                 found = self._bindings.get(key)
                 if found is None:
-                    found = self._bindings[key] = Binding(self.blueprint, self.inputs, self.device, sizes)
+                    found = Binding(self.blueprint, self.inputs, self.device, sizes)
+                    if len(self._bindings) >= MOST_BINDINGS:
+                        del self._bindings[next(iter(self._bindings))]
+                    self._bindings[key] = found
         return found
 
     def run(self, feeds: Feeds) -> list[Array]:

@@ -16,6 +16,7 @@ _COLOURS = {
     "columns": "#c2a67a",
     "lanes": "#b08cb4",
     "finish": "#b4a08c",
+    "chain": "#b48c94",
     "single": "#9a9a9a",
 }
 
@@ -41,7 +42,11 @@ def _row(step: StepReport) -> str:
         size_text(step.moved),
         count_text(step.flops),
     ]
-    return "<tr style='vertical-align:top'>" + "".join([f"<td>{cell}</td>" for cell in cells]) + "</tr>"
+    return (
+        "<tr style='vertical-align:top;white-space:nowrap'>"
+        + "".join([f"<td>{cell}</td>" for cell in cells])
+        + "</tr>"
+    )
 
 
 def svg(binding: Binding, names: Names) -> str:

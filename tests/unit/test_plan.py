@@ -156,6 +156,16 @@ def test_one_plan_serves_all_sizes() -> None:
         assert same(got, expected(concrete, dict(zip(own, values, strict=True))))
 
 
+def test_a_plan_forgets_the_first_of_very_many_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.compiler.plan.MOST_BINDINGS", 3)
+    x = b.input((symbol("n"),), float32)
+    plan = Plan([x], [b.exp(x)], CPU)
+    first = plan.bind({"n": 1})
+    for n in (2, 3, 1, 4, 2):
+        assert plan.run({x: numbers((n,))})[0].shape == (n,)
+    assert plan.bind({"n": 1}) is not first
+
+
 def test_sizes_follow_from_a_dimension_that_holds_more_than_the_symbol() -> None:
     rows = symbol("rows")
     x, y = b.input((rows * 2 + 1,), float32), b.input((rows,), float32)
@@ -335,7 +345,7 @@ def test_values_computed_again_save_memory_and_change_no_bit() -> None:
     step = training_step(gpt(64, 3, 16), 4, 16)
     plans = [Plan(step.inputs, [step.loss], CPU, states=step.states, remat=remat) for remat in (None, 0)]
     plain, again = (plan.bind({}) for plan in plans)
-    assert again.arena_bytes < 0.8 * plain.arena_bytes
+    assert again.arena_bytes < 0.9 * plain.arena_bytes
     assert len(again.blueprint.steps) > len(plain.blueprint.steps)
     products = [
         sum("dot" in [node.op for node in own.nodes] for own in binding.blueprint.steps)
