@@ -6,17 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from struct import Struct
 from typing import Any, cast
 
 from engine.compiler.access import Access
 from engine.compiler.blueprint import Blueprint
-from engine.compiler.chains import per_unit, sources_of
 from engine.compiler.lower import Lowered
 from engine.compiler.memory import ALIGNMENT, Block, Takeover, place
-from engine.compiler.sized import CHUNK_COST, Sized, Sizes, at_sizes
+from engine.compiler.products import chain, fused_dot
+from engine.compiler.sized import Sized, Sizes, at_sizes
 from engine.compiler.steps import ChainStep, DotStep, FusedStep, SingleStep, Step
 from engine.compiler.table import ARENA, FIRST_BASE, NULL_BASE, Buffer, Item, Probe, Table, waves_of
 from engine.core.dim import Dim, Shape, evaluate
@@ -24,13 +24,9 @@ from engine.core.node import Node
 from engine.core.opdef import OPS
 from engine.devices.array import Array, Storage, contiguous_strides, ffi
 from engine.devices.cpu.device import CpuDevice
-from engine.devices.cpu.dot import prepare_fused, prepare_products
 from engine.devices.cpu.layout import Operand, Task
 from engine.devices.cpu.step import Call, Launches, Ref
 
-FEW_UNITS, LONG_UNIT = 4, 64 * CHUNK_COST  # chains of fewer and longer units run part by part
-MANY_CHUNKS = 32
-OWN_BYTES = 1 << 18  # GM_OWN_BYTES
 FLOPS_AN_ADDITION = 16  # of a dot, in the time of an addition in memory-bound kernels
 
 
@@ -67,7 +63,7 @@ class Binding:
         self._kept: list[Any] = []
         self._lasting: dict[Node, Array] = {}
         for k, node in enumerate(inputs):
-            self.blocks[node] = Block(self._nbytes(node), FIRST_BASE + k)
+            self.blocks[node] = Block(self.nbytes(node), FIRST_BASE + k)
         self._place_results(inputs)
         self._launched: dict[int, Launches] = {}
         printed = any(not isinstance(step, SingleStep) for step in blueprint.steps)
@@ -79,7 +75,7 @@ class Binding:
             if not step.fixed and not ran:
                 self._run_once(items)
                 items, ran = [], True
-            items += self._items(step, number)
+            items += self.items_of(step, number)
         if not ran:
             self._run_once(items)
             items = []
@@ -162,7 +158,7 @@ class Binding:
         word = next(word for word in ffi.unpack(words, probe.check.words) if word >= 0)
         operands = []
         for access in step.accesses:
-            operand, (block, offset) = self._operand(access)
+            operand, (block, offset) = self.operand(access)
             memory = cast("Storage", _Memory(bases[block.base] + block.offset + offset, operand))
             operands.append(Array(memory, 0, *operand))
         return probe.check.explain(word, operands)
@@ -175,7 +171,7 @@ class Binding:
     def shape(self, shape: Shape) -> tuple[int, ...]:
         return tuple([dim if isinstance(dim, int) else evaluate(dim, self.sizes) for dim in shape])
 
-    def _nbytes(self, node: Node) -> int:
+    def nbytes(self, node: Node) -> int:
         return prod(self.shape(node.shape)) * node.dtype.size
 
     # ---- places
@@ -189,14 +185,14 @@ class Binding:
             node = access.source
             if node in computed and node not in self.output_nodes:
                 self.output_nodes.append(node)
-        self.output_bytes = [self._nbytes(node) for node in self.output_nodes]
+        self.output_bytes = [self.nbytes(node) for node in self.output_nodes]
         states = [access.source for access in self.blueprint.states]
-        self.state_bytes = [self._nbytes(node) for node in states]
+        self.state_bytes = [self.nbytes(node) for node in states]
         self.unchanged = [known.get(node) for node in states]
         first = FIRST_BASE + len(inputs)
         for k, node in enumerate([*self.output_nodes, *states]):
             if node not in known:
-                self.blocks[node] = Block(self._nbytes(node), first + k)
+                self.blocks[node] = Block(self.nbytes(node), first + k)
         self._inputs = known
 
     def _shown(self, access: Access) -> Shown:
@@ -241,10 +237,10 @@ class Binding:
         self._kept.append(storage)
         return Block(nbytes, NULL_BASE, storage.address)
 
-    def _write(self, node: Node, fixed: bool, nbytes: int | None = None) -> Block:
+    def write(self, node: Node, fixed: bool, nbytes: int | None = None) -> Block:
         """The place of what a step computes."""
         if node not in self.blocks:
-            size = self._nbytes(node) if nbytes is None else nbytes
+            size = self.nbytes(node) if nbytes is None else nbytes
             if fixed and nbytes is None:
                 array = self._lasting[node] = Array.empty(self.shape(node.shape), node.dtype)
                 self.blocks[node] = Block(size, NULL_BASE, array.address)
@@ -282,28 +278,28 @@ class Binding:
             if wave >= 0:
                 raise self._refused(table.waves[wave].probe, [0, pointers.address])
 
-    def _items(self, step: Step, number: int) -> list[Item]:
+    def items_of(self, step: Step, number: int) -> list[Item]:
         if isinstance(step, DotStep):
-            return self._fused_dot(step, number)
+            return fused_dot(self, step, number)
         if isinstance(step, ChainStep):
-            return self._chain(step, number)
+            return chain(self, step, number)
         return self._fused(step, number) if isinstance(step, FusedStep) else self._single(step, number)
 
     def _fused(self, step: FusedStep, number: int) -> list[Item]:
         lowered = step.lowered
         sized = at_sizes(lowered, self.sizes)
         for node in lowered.outputs:
-            self._write(node, step.fixed)
+            self.write(node, step.fixed)
         for node in lowered.partials:
-            self._write(node, step.fixed, sized.partial * node.dtype.size)
+            self.write(node, step.fixed, sized.partial * node.dtype.size)
         if not sized.chunks:
             return []
-        buffers = self._buffers(lowered, sized, sized.chunks, step.fixed)
+        buffers = self.buffers_of(lowered, sized, sized.chunks, step.fixed)
         kernel = self.device.native.symbol(self.blueprint.text, step.name)
         call = Call(kernel, sized.words, sized.chunks)
         return [Item(call, buffers, number, step.level, 0, lowered.cost * sized.elements)]
 
-    def _buffers(self, lowered: Lowered, sized: Sized, chunks: int, fixed: bool) -> list[Buffer]:
+    def buffers_of(self, lowered: Lowered, sized: Sized, chunks: int, fixed: bool) -> list[Buffer]:
         """What a kernel reads and writes, with scratch for that many chunks."""
         scratch = iter(sized.scratch)
         buffers: list[Buffer] = []
@@ -314,89 +310,23 @@ class Binding:
                 buffers.append((self.block(layout.source), offset))
         return buffers
 
-    def _fused_dot(self, step: DotStep, number: int) -> list[Item]:
-        for node in step.writes:
-            self._write(node, step.fixed)
-        lowered, native = step.lowered, self.device.native
-        sized = at_sizes(lowered, self.sizes)
-        read = [self._operand(access) for access in step.accesses]
-        shape = self.shape(step.dot.shape)
-        if not prod(shape):
-            return []
-        operands = tuple([operand for operand, _ in read])
-        task = Task("dot", (), operands, shape, step.dot.dtype, row_major=True)
-        product = prepare_fused(native, task, step.whole_rows)
-        buffers = [(self.block(step.into), 0), *[place for _, place in read]]
-        buffers += self._buffers(lowered, sized, product.chunks, step.fixed)
-        kernel = native.symbol(self.blueprint.text, step.name)
-        call = Call(kernel, [product.kernel, *product.words, *sized.words], product.chunks)
-        cost = self._cost(step.dot, operands) + lowered.cost * sized.elements
-        return [Item(call, buffers, number, step.level, 0, cost)]
-
-    def _chain(self, step: ChainStep, number: int) -> list[Item]:
-        """One launch over the units; where these are few and long, one for each part."""
-        alone = [item for part in step.parts for item in self._items(part, number)]
-        units, cost = self.size(step.units), sum(item.cost for item in alone)
-        if len(alone) < len(step.parts) or (units < FEW_UNITS and cost >= units * LONG_UNIT):
-            return [replace(item, stage=stage) for stage, item in enumerate(alone)]
-        chunks = max(1, min(units, MANY_CHUNKS, cost // CHUNK_COST))
-        each = -(-units // chunks)
-        chunks = -(-units // each)
-        head, places, words, buffers = [units, each], [], [], []
-        slots = self._slots(step, units)
-        for part in step.parts:
-            start = len(buffers)
-            size = self.size(per_unit(part, step.units))
-            if isinstance(part, FusedStep):
-                sized = at_sizes(part.lowered, self.sizes)
-                head += [0, size]
-                words += sized.words
-                buffers += self._buffers(part.lowered, sized, chunks, False)
-            else:
-                read = [self._operand(access) for access in part.accesses]
-                operands = tuple([operand for operand, _ in read])
-                task = Task("dot", (), operands, self.shape(part.node.shape), part.node.dtype, row_major=True)
-                product = prepare_products(self.device.native, task)
-                head += [product.kernel, size]
-                words += product.words
-                buffers += [(self.block(part.node), 0), *[place for _, place in read]]
-            for k, source in enumerate(sources_of(part), start):
-                if source in slots:
-                    places += [slots[source] + buffers[k][1], self._nbytes(source) // units]
-                    buffers[k] = (Block(0, NULL_BASE), 0)
-                elif source in step.inner:
-                    places += [0, 0]
-        kernel = self.device.native.symbol(self.blueprint.text, step.name)
-        return [Item(Call(kernel, [*head, *places, *words], chunks), buffers, number, step.level, 0, cost)]
-
-    def _slots(self, step: ChainStep, units: int) -> dict[Node | None, int]:
-        """Where one unit of what only parts read lies on the stack, as far as there is room."""
-        slots: dict[Node | None, int] = {}
-        total = 0
-        for node in step.inner:
-            nbytes = -(-self._nbytes(node) // units // ALIGNMENT) * ALIGNMENT
-            if total + nbytes <= OWN_BYTES:
-                slots[node] = total
-                total += nbytes
-        return slots
-
     def _read_as(self, access: Access) -> Operand:
         return Operand(self.shape(access.shape), self.shape(access.strides), access.source.dtype)
 
-    def _operand(self, access: Access) -> tuple[Operand, tuple[Block, int]]:
+    def operand(self, access: Access) -> tuple[Operand, tuple[Block, int]]:
         operand = self._read_as(access)
         return operand, (self.block(access.source), self.size(access.offset) * operand.dtype.size)
 
     def _single(self, step: SingleStep, number: int) -> list[Item]:
         node = step.node
-        read = [self._operand(access) for access in step.accesses]
+        read = [self.operand(access) for access in step.accesses]
         operands = tuple([operand for operand, _ in read])
         launched = self._launched.pop(number, None) or self._launches(node, operands)
-        result = self._write(node, step.fixed)
+        result = self.write(node, step.fixed)
         places = [place for _, place in read]
         places += [(self._fresh(nbytes, step.fixed), 0) for nbytes in reversed(launched.scratch)]
         places.append((result, 0))
-        cost = self._cost(node, operands)
+        cost = self.cost_of(node, operands)
 
         def buffer(ref: Ref) -> tuple[Block, int]:
             block, offset = places[ref.which]
@@ -428,7 +358,7 @@ class Binding:
                     self._launched[number] = self._launches(step.node, operands)
             built.result()
 
-    def _cost(self, node: Node, operands: Sequence[Operand]) -> int:
+    def cost_of(self, node: Node, operands: Sequence[Operand]) -> int:
         """About how long a node takes, in additions."""
         elements = max([prod(self.shape(node.shape)), *[prod(x.shape) for x in operands]])
         if node.op == "dot":

@@ -172,6 +172,11 @@ def test_attention_bits(dtype: DType) -> None:
             check([out, grad], rows=rows)
 
 
+def test_few_long_units_run_part_by_part() -> None:
+    out, _ = attention(ROWS, 2, 512, 32)
+    check([out], rows=2)
+
+
 def test_units_that_meet_others_are_no_chain() -> None:
     x = b.input((6, 8, 8), float32)
     y = b.dot(x, x)
