@@ -82,6 +82,7 @@ def reports(binding: Binding, names: Names) -> list[StepReport]:
             wave_of.setdefault(item.step, number)
             chunks[item.step] = chunks.get(item.step, 0) + (item.call.chunks if item.call else 0)
     operands = binding.blueprint.operands
+    scratch = _scratch(binding)
     found = []
     for number, step in enumerate(binding.blueprint.steps):
         found.append(
@@ -97,13 +98,29 @@ def reports(binding: Binding, names: Names) -> list[StepReport]:
                     ]
                 ),
                 reads=tuple([names(node) for node in dict.fromkeys(step.reads) if node.op != "constant"]),
-                writes=tuple([_buffer(names(node), binding.block(node)) for node in step.writes]),
+                writes=tuple(
+                    [
+                        *[_buffer(names(node), binding.block(node)) for node in step.writes],
+                        *[_buffer("scratch", block) for block in scratch.get(number, ())],
+                    ]
+                ),
                 moved=_bytes(step, binding),
                 flops=sum(_flops(node, binding) for node in step.nodes),
                 chunks=chunks.get(number, 0),
             )
         )
     return found
+
+
+def _scratch(binding: Binding) -> dict[int, list[Block]]:
+    """What each step keeps in the arena for itself."""
+    shared = {binding.block(node) for step in binding.blueprint.steps for node in step.writes}
+    found: dict[int, dict[Block, None]] = {}
+    for item in binding.items:
+        for block, _ in item.buffers:
+            if block.base == ARENA and block not in shared:
+                found.setdefault(item.step, {})[block] = None
+    return {number: list(blocks) for number, blocks in found.items()}
 
 
 def _buffer(name: str, block: Block) -> BufferReport:
