@@ -98,11 +98,9 @@ def reports(binding: Binding, names: Names) -> list[StepReport]:
                     ]
                 ),
                 reads=tuple([names(node) for node in dict.fromkeys(step.reads) if node.op != "constant"]),
-                writes=tuple(
-                    [
-                        *[_buffer(names(node), binding.block(node)) for node in step.writes],
-                        *[_buffer("scratch", block) for block in scratch.get(number, ())],
-                    ]
+                writes=(
+                    *[_buffer(names(node), binding.block(node)) for node in step.writes],
+                    *[_buffer("scratch", block) for block in scratch.get(number, ())],
                 ),
                 moved=_bytes(step, binding),
                 flops=sum(_flops(node, binding) for node in step.nodes),
