@@ -364,7 +364,7 @@ class Fusion:
         """Why a member that varies over ``reader`` cannot read ``access``; empty where it can."""
         own = space.dims if reader is Place.FULL else space.outer
         place = places.get(access.source)
-        if access.source.op == "constant":
+        if access.source.op == "constant" and not access.windows:
             return ""
         if place is None:
             if access.windows and reader is Place.OUTER:
