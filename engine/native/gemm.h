@@ -177,7 +177,7 @@ static inline const gm_dot *gm_oriented(const gm_dot *d, gm_dot *turned) {
     return turned;
 }
 
-enum { GM_CHUNK_WORK = 1 << 20, GM_MANY_CHUNKS = 32, GM_CHUNK_COLUMNS = 256 };
+enum { GM_CHUNK_WORK = 1 << 19, GM_MANY_CHUNKS = 32, GM_CHUNK_COLUMNS = 128 };
 /* Least rows of a chunk, in tiles; more where each chunk packs b for itself. */
 enum { GM_CHUNK_TILES = 3, GM_PACKING_TILES = 16 };
 
