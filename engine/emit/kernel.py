@@ -57,6 +57,8 @@ class _Printer:
         self.width = "LF" if kernel.lanes == 4 else "LD"
         self.types: dict[int, DType] = {}
         self.words = _word_offsets(kernel)[:-1]
+        floats = any(own.written and own.dtype in (float32, float64) for own in kernel.buffers)
+        self.streams = kernel.kind == "each" and floats
 
     def text(self, name: str) -> str:
         kernel = self.kernel
@@ -75,11 +77,13 @@ class _Printer:
             f"{rows_signature(name)} {{",
             *constants,
             "    const int64_t n = d[1];",
+            *(["    const int stream = d[0] * n >= GM_STREAM;"] if self.streams else []),
             *_indent(self._first_row()),
             "    for (int64_t r = r0; r < r1; r++) {",
             *_indent(self._row(), 2),
             *_indent(self._next_row(), 2),
             "    }",
+            *(["    if (stream) stream_end();"] if self.streams else []),
             "}",
         ]
         return "\n".join([*rows, *lines, *_indent(self._cut(name)), "}", ""])
@@ -463,6 +467,8 @@ class _Printer:
         lane = self.lanes[self.kernel.buffers[line.buffer].dtype]
         p, v = f"p{line.buffer} + j", f"v{line.value}"
         full = f"{lane.store}_{lane.suffix}({p}, {v});"
+        if self.streams and whole and lane.suffix in ("f32", "f64"):
+            full = f"if (stream) stream_{lane.suffix}({p}, {v}); else {full}"
         part = f"{lane.store}n_{lane.suffix}({p}, {v}, m);"
         return full if whole else part if whole is False else f"if (m >= {self.width}) {full} else {part}"
 

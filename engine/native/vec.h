@@ -116,6 +116,32 @@ VEC_FIRST(i64, int64_t, vi64)
 VEC_FIRST(u64, uint64_t, vu64)
 #endif
 
+/* stream_T(p, v): st_T past the caches where p is aligned; after a kernel's last one, stream_end() makes them visible
+ * to other threads. */
+#define VEC_STREAM(S, T, V, STORE)                                                                             \
+    VEC_FN void stream_##S(T *p, V v) {                                                                        \
+        if ((uintptr_t)p % VB) st_##S(p, v);                                                                   \
+        else STORE;                                                                                            \
+    }
+#if VEC_GCC_X86 && VB == 64
+VEC_STREAM(f32, float, vf32, __builtin_ia32_movntps512(p, v))
+VEC_STREAM(f64, double, vf64, __builtin_ia32_movntpd512(p, v))
+#elif VEC_GCC_X86 && VB == 32
+VEC_STREAM(f32, float, vf32, __builtin_ia32_movntps256(p, v))
+VEC_STREAM(f64, double, vf64, __builtin_ia32_movntpd256(p, v))
+#elif VEC_HAS(__builtin_nontemporal_store)
+VEC_STREAM(f32, float, vf32, __builtin_nontemporal_store(v, (vf32 *)p))
+VEC_STREAM(f64, double, vf64, __builtin_nontemporal_store(v, (vf64 *)p))
+#else
+VEC_STREAM(f32, float, vf32, st_f32(p, v))
+VEC_STREAM(f64, double, vf64, st_f64(p, v))
+#endif
+#if defined(__x86_64__) || defined(__i386__)
+VEC_FN void stream_end(void) { __builtin_ia32_sfence(); }
+#else
+VEC_FN void stream_end(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+#endif
+
 /* hold_T(v): v, in a register from here on. gcc would rather load a vector again at each of its uses. */
 #if defined(__x86_64__) || defined(__i386__)
 #define VEC_HOLD(S, V)                                                                                         \

@@ -21,6 +21,7 @@ static void kernel_rows(void **bufs, const int64_t *d, int64_t chunk, int64_t r0
 int64_t c0, int64_t c1) {
     const vf32 v4 = set1_f32(0x0.0p+0f);
     const int64_t n = d[1];
+    const int stream = d[0] * n >= GM_STREAM;
     for (int64_t r = r0; r < r1; r++) {
         const float *p0 = (const float *)bufs[0];
         const float *p1 = (const float *)bufs[1];
@@ -35,7 +36,7 @@ int64_t c0, int64_t c1) {
                 const vf32 v5 = max_f32(v3, v4);
                 const vf32 v6 = ld_f32(p2 + j);
                 const vf32 v7 = v5 * v6;
-                st_f32(p3 + j, v7);
+                if (stream) stream_f32(p3 + j, v7); else st_f32(p3 + j, v7);
             }
             if (j < c1) {
                 const int64_t m = c1 - j;
@@ -49,6 +50,7 @@ int64_t c0, int64_t c1) {
             }
         }
     }
+    if (stream) stream_end();
 }
 void kernel(void **bufs, const int64_t *d, int64_t chunk) {
     const int64_t rows = d[0], n = d[1];
