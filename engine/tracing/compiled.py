@@ -49,7 +49,7 @@ class Compiled(Generic[P, R]):
         device = current_device()
         if not isinstance(device, CpuDevice) or current_trace.get() is not None:
             return self._function(*args, **kwargs)
-        structure, tensors = flatten((args, kwargs))
+        structure, tensors = flatten((args, kwargs)) if args or kwargs else (None, [])
         about = structure, is_recording(), device
         with self._lock:
             own = signature(tensors, len(tensors))
