@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from engine.devices.cpu import CpuDevice
 from engine.devices.device import current_device, use_device
 from engine.devices.reference import ReferenceDevice
+from engine.devices.toolchain import find_toolchain
 from engine.training import Training
 
 pytestmark = pytest.mark.skipif(not isinstance(current_device(), CpuDevice), reason="plans need a C compiler")
@@ -102,3 +105,31 @@ def test_without_a_compiler_training_runs_in_eager() -> None:
         run.run_step()
         run.evaluate()
     assert run._compiled_step.plans == []
+
+
+GOLDEN = {
+    "gpt dropout, clipped": "774f26bd0ea06b90ce0b79f783fb6c25",
+    "mlp adam": "1301b9579f9d3beca3d53a8e426ae3b4",
+}
+BUILDS = [
+    pytest.param(None, 1, id="1 thread"),
+    pytest.param(None, 3, id="3 threads"),
+    pytest.param("gcc -O3", 2, marks=pytest.mark.slow, id="gcc -O3"),
+    pytest.param("gcc -mno-avx512f", 2, marks=pytest.mark.slow, id="gcc -mno-avx512f"),
+    pytest.param("clang", 2, marks=pytest.mark.slow, id="clang"),
+    pytest.param(f"{sys.executable} -m ziglang cc", 2, marks=pytest.mark.slow, id="zig"),
+]
+
+
+@pytest.mark.parametrize("name", sorted(GOLDEN))
+@pytest.mark.parametrize(("command", "threads"), BUILDS)
+def test_fifty_steps_have_the_committed_bits(name: str, command: str | None, threads: int) -> None:
+    toolchain = None if command is None else find_toolchain({"GRADMILL_CC": command})
+    if command is not None and toolchain is None:
+        pytest.skip(f"{command} is not installed")
+    with use_device(CpuDevice(threads, toolchain)):
+        run = training({**RUNS[name], "steps": 50})
+        while run.step < 50:
+            run.run_step()
+        values = run.model.state_dict().values()
+        assert sha256(b"".join(x.tobytes() for x in values)).hexdigest()[:32] == GOLDEN[name]
