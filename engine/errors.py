@@ -4,6 +4,7 @@ EngineError
 ├── ShapeError   (ValueError)    shapes that a rule refuses
 ├── DTypeError   (TypeError)     dtypes that a rule refuses
 ├── BoundsError  (IndexError)    an index outside its axis where the mode is "checked"
+├── ConfigError  (ValueError)    a field of a model's configuration (in ``models.config``)
 ├── GradientError (RuntimeError) a gradient that cannot be taken
 ├── TracingError (RuntimeError)  a value asked for while a function is traced
 └── DeviceError  (RuntimeError)  no compiler, a failed build, a device that is not there

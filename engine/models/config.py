@@ -1,6 +1,7 @@
 """What a model is, as plain data: its sizes, its parameter count and the work of one training step.
 
-This module imports nothing of the engine, so that whoever only checks a specification need not load it.
+This module imports nothing of the engine but its errors, so that whoever only checks a specification need
+not load it.
 """
 
 from __future__ import annotations
@@ -9,28 +10,43 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Literal, TypeAlias
 
+from engine.errors import EngineError
+
 _LARGEST = 2**24
+
+
+class ConfigError(EngineError, ValueError):
+    """A field of a configuration breaks a rule: its name, its value, and the rule as "it …" goes on."""
+
+    def __init__(self, field: str, value: object, rule: str) -> None:
+        super().__init__(field, value, rule)
+        self.field = field
+        self.value = value
+        self.rule = rule
+
+    def __str__(self) -> str:
+        return f"{self.field} is {self.value!r}; it {self.rule}"
 
 
 def _require_positive(config: object, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name} is {value!r}; it must be an integer of at least 1")
+            raise ConfigError(name, value, "must be an integer of at least 1")
         if value > _LARGEST:
-            raise ValueError(f"{name} is {value}; it must be at most {_LARGEST}")
+            raise ConfigError(name, value, f"must be at most {_LARGEST}")
 
 
 def _require_choice(config: object, name: str, choices: tuple[str, ...]) -> None:
     value = getattr(config, name)
     if value not in choices:
-        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
+        raise ConfigError(name, value, f"must be one of {', '.join(choices)}")
 
 
 def _require_rate(config: object, name: str) -> None:
     value = getattr(config, name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < 1.0:
-        raise ValueError(f"{name} is {value!r}; it must be a number from 0 up to but not including 1")
+        raise ConfigError(name, value, "must be a number from 0 up to but not including 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +76,11 @@ class GPTConfig:
         _require_choice(self, "norm", ("layernorm", "rmsnorm"))
         _require_choice(self, "feed_forward", ("gelu", "swiglu"))
         if self.embed_dim % self.num_heads:
-            raise ValueError(
-                f"embed_dim is {self.embed_dim}; it must be a multiple of num_heads ({self.num_heads})"
-            )
-        if self.positions == "rotary" and (self.embed_dim // self.num_heads) % 2:
-            raise ValueError(
-                f"head size is {self.embed_dim // self.num_heads}; rotary positions need an even one"
-            )
+            rule = f"must be a multiple of num_heads ({self.num_heads})"
+            raise ConfigError("embed_dim", self.embed_dim, rule)
+        if self.positions == "rotary" and self.embed_dim // self.num_heads % 2:
+            rule = f"must be num_heads ({self.num_heads}) times an even number, for rotary positions"
+            raise ConfigError("embed_dim", self.embed_dim, rule)
 
     @property
     def name(self) -> str:
@@ -154,21 +168,22 @@ CONFIGS: dict[str, type[GPTConfig] | type[BigramConfig] | type[MLPConfig]] = {
 def read_config(spec: Mapping[str, Any], vocab_size: int | None = None) -> ModelConfig:
     """The configuration that ``{"name": "gpt", "embed_dim": 128, …}`` describes.
 
-    ``vocab_size`` fills that field where the mapping lacks it. ValueError names field, value and rule.
+    ``vocab_size`` fills that field where the mapping lacks it. ConfigError, a ValueError, names field, value
+    and rule.
     """
     values = dict(spec)
     name = values.pop("name", None)
     if name not in CONFIGS:
-        raise ValueError(f"model name is {name!r}; it must be one of {', '.join(CONFIGS)}")
+        raise ConfigError("model name", name, f"must be one of {', '.join(CONFIGS)}")
     known = {field.name: field for field in fields(CONFIGS[name])}
-    for key in values:
+    for key, value in values.items():
         if key not in known:
-            raise ValueError(f"{key} is not a field of model {name}; it has {', '.join(known)}")
+            raise ConfigError(key, value, f"is not a field of model {name}, which has {', '.join(known)}")
     if vocab_size is not None:
         values.setdefault("vocab_size", vocab_size)
     missing = [key for key, field in known.items() if field.default is MISSING and key not in values]
     if missing:
-        raise ValueError(f"model {name} lacks {', '.join(missing)}")
+        raise ConfigError(missing[0], None, f"must be given for model {name}")
     return CONFIGS[name](**values)
 
 

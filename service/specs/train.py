@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from engine.models.config import GPTConfig, ModelConfig, read_config
-from service.errors import FieldError, InvalidFieldsError, invalid_field
+from engine.models.config import ConfigError, GPTConfig, ModelConfig, read_config
+from service.errors import invalid_field
 from service.jobs.lanes import BATCH
 from service.specs.base import Catalogue, Prepared, Strict, TextFacts, text_facts
 from service.specs.limits import FLOPS_PER_S, check_caps
@@ -139,11 +139,9 @@ def _config(model: Strict, vocabulary: int) -> ModelConfig:
     """The model's configuration. InvalidFieldsError where its fields don't fit each other."""
     try:
         return read_config(model.model_dump(), vocab_size=vocabulary)
-    except ValueError as error:
-        field, _, rest = str(error).partition(" is ")
-        value, _, rule = rest.partition("; it ")
-        if rule and field in type(model).model_fields:
-            raise InvalidFieldsError([FieldError(f"spec.model.{field}", value, rule)]) from error
+    except ConfigError as error:
+        if error.field in type(model).model_fields:
+            raise invalid_field(f"spec.model.{error.field}", error.value, error.rule) from error
         raise invalid_field("spec.model", model.model_dump(), str(error)) from error
 
 

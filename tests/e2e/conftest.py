@@ -1,4 +1,7 @@
-"""Fixtures of the browser tests: one service and one Chromium for all of them, a fresh page for each."""
+"""Fixtures of the browser tests: one service and one Chromium a module, a fresh page for each test.
+
+Playwright's event loop runs in this thread as long as the browser does, so neither outlives its module.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ FLAGS = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """Chromium, headless. Tests are skipped where it, playwright or the built dashboard is absent."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
@@ -40,7 +43,7 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared_system(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """The service that all tests use, each with jobs of its own."""
     with System(tmp_path_factory.mktemp("dashboard")) as system:
@@ -99,7 +102,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     assert not faults
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def axe_source() -> str:
     """The accessibility checker's text."""
     if not AXE.is_file():

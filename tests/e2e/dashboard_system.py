@@ -177,6 +177,10 @@ class Worker:
         """Ends the job."""
         assert calls.run(self._redis, calls.finish(self.job_id, self.token, outcome, **more)) == outcome
 
+    def pause(self) -> None:
+        """Gives the job back as a worker that was asked to pause it."""
+        calls.run(self._redis, calls.release(self.job_id, self.token, "pause"))
+
     def lose(self) -> None:
         """Gives the job back as a worker that has crashed."""
         calls.run(self._redis, calls.release(self.job_id, self.token, "crash"))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from dashboard_system import Proxy, System, Worker, wait_for
+from dashboard_system import TRAIN_SPEC, Proxy, System, Worker, wait_for
 
 from service.jobs.lanes import QUICK
 
@@ -366,6 +366,50 @@ def test_a_job_is_cancelled_from_its_page(system: System, open_page: OpenPage) -
     worker.finish("cancelled")
     expect(page.locator("main h1 + [role=status]")).to_contain_text("cancelled")
     expect(page.get_by_role("button", name="Cancel job")).to_be_hidden()
+
+
+def test_a_job_is_paused_and_resumed_from_its_page(system: System, open_page: OpenPage) -> None:
+    worker = system.start("To be paused")
+    page = open_page(job_url(system, worker))
+    timeline = page.get_by_role("list", name="States of the job")
+    page.get_by_role("button", name="Pause").click()
+    expect(timeline).to_contain_text("pausing")
+    page.get_by_role("button", name="Resume").click()
+    expect(timeline).to_contain_text("resumed")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    worker.pause()
+    expect(page.locator("main h1 + [role=status]")).to_contain_text("paused")
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator("main h1 + [role=status]")).to_contain_text("queued")
+    assert system.job(worker.job_id)["state"] == "queued"
+
+
+def test_a_job_that_has_ended_is_deleted_from_its_page(system: System, open_page: OpenPage) -> None:
+    worker = system.start("To be deleted")
+    page = open_page(job_url(system, worker))
+    expect(page.get_by_role("button", name="Cancel job")).to_be_visible()
+    expect(page.get_by_role("button", name="Delete")).to_be_hidden()
+    worker.finish()
+    page.get_by_role("button", name="Delete").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Keep it").click()
+    expect(dialog).to_be_hidden()
+    page.get_by_role("button", name="Delete").click()
+    dialog.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
+    assert system.http.get(f"/v1/jobs/{worker.job_id}").status_code == 404
+
+
+def test_only_the_best_checkpoint_is_marked(system: System, open_page: OpenPage) -> None:
+    worker = system.start("", spec=TRAIN_SPEC | {"publish_as": "the-bard"})
+    for step, best in ((100, True), (200, True), (300, False)):
+        worker.say(("checkpoint", {"step": step, "best": best}))
+    page = open_page(job_url(system, worker))
+    expect(page.get_by_role("heading", level=1)).to_have_text("the-bard")
+    checkpoints = page.get_by_role("region", name="Checkpoints").get_by_role("listitem")
+    expect(checkpoints).to_contain_text(["step 300", "step 200 · best", "step 100"])
+    expect(checkpoints.filter(has_text="best")).to_have_count(1)
 
 
 def test_durations_follow_the_servers_clock(system: System, open_page: OpenPage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import stat
@@ -21,6 +22,14 @@ def connect(server: EmbeddedServer) -> redis.Redis:
     return redis.Redis.from_url(server.url)
 
 
+def is_zombie(process: Path) -> bool:
+    """Whether the whole process has ended: its first thread may end while others still hold its files."""
+    with contextlib.suppress(OSError):
+        state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+        return state == "Z" and len(list((process / "task").iterdir())) == 1
+    return False
+
+
 def gone(pid: int, within_s: float = 10.0) -> bool:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
@@ -28,8 +37,7 @@ def gone(pid: int, within_s: float = 10.0) -> bool:
             os.kill(pid, 0)
         except ProcessLookupError:
             return True
-        state = Path(f"/proc/{pid}/stat")
-        if state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z":
+        if is_zombie(Path(f"/proc/{pid}")):
             return True
         time.sleep(0.01)
     return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from engine import Generator, Tensor, nn, no_grad
 from engine.errors import ShapeError
 from engine.models.build import build_model
-from engine.models.config import BigramConfig, GPTConfig, MLPConfig, describe_config, read_config
+from engine.models.config import BigramConfig, ConfigError, GPTConfig, MLPConfig, describe_config, read_config
 
 OPTIONS: list[dict[str, Any]] = [
     {},
@@ -66,22 +67,33 @@ def test_small_models_count_and_run(config: BigramConfig | MLPConfig) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("fields", "field", "value", "rule"),
     [
-        ({"name": "rnn"}, "model name is 'rnn'; it must be one of gpt, bigram, mlp"),
-        ({"name": "gpt", "width": 3}, "width is not a field of model gpt"),
-        ({"name": "gpt", "embed_dim": 0}, "embed_dim is 0; it must be an integer of at least 1"),
-        ({"name": "gpt", "embed_dim": True}, "embed_dim is True"),
-        ({"name": "bigram", "seq_len": 10**12}, "seq_len is 1000000000000; it must be at most 16777216"),
-        ({"name": "gpt", "num_heads": 3}, "embed_dim is 128; it must be a multiple of num_heads"),
-        ({"name": "gpt", "dropout": 1}, "dropout is 1"),
-        ({"name": "gpt", "norm": "batch"}, "norm is 'batch'; it must be one of"),
-        ({"name": "gpt", "positions": "rotary", "num_heads": 128}, "head size is 1"),
+        ({"name": "rnn"}, "model name", "rnn", "must be one of gpt, bigram, mlp"),
+        ({"name": "gpt", "width": 3}, "width", 3, "is not a field of model gpt, which has vocab_size, "),
+        ({"name": "gpt", "embed_dim": 0}, "embed_dim", 0, "must be an integer of at least 1"),
+        ({"name": "gpt", "embed_dim": True}, "embed_dim", True, "must be an integer of at least 1"),
+        ({"name": "bigram", "seq_len": 10**12}, "seq_len", 10**12, "must be at most 16777216"),
+        ({"name": "gpt", "num_heads": 3}, "embed_dim", 128, "must be a multiple of num_heads (3)"),
+        ({"name": "gpt", "dropout": 1}, "dropout", 1, "must be a number from 0 up to but not including 1"),
+        ({"name": "gpt", "norm": "batch"}, "norm", "batch", "must be one of layernorm, rmsnorm"),
+        ({"name": "gpt", "positions": "rotary", "num_heads": 128}, "embed_dim", 128, "times an even number"),
     ],
 )
-def test_bad_configurations_name_field_value_and_rule(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_bad_configurations_name_field_value_and_rule(
+    fields: dict[str, Any], field: str, value: object, rule: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
         read_config(fields, vocab_size=65)
+    assert (caught.value.field, caught.value.value) == (field, value)
+    assert rule in caught.value.rule
+    assert str(caught.value) == f"{field} is {value!r}; it {caught.value.rule}"
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_a_configuration_without_its_vocabulary_is_refused() -> None:
+    with pytest.raises(ConfigError, match="vocab_size is None; it must be given for model gpt"):
+        read_config({"name": "gpt"})
 
 
 def test_logits_agree_with_torch() -> None:

@@ -149,6 +149,22 @@ def test_every_number_has_bounds_and_a_type(kind: str, name: str, value: Any) ->
     assert {error["loc"][0] for error in caught.value.errors()} == {name}
 
 
+@pytest.mark.parametrize(
+    "fields, rule",
+    [
+        ({"embed_dim": 128, "num_heads": 3}, "must be a multiple of num_heads (3)"),
+        (
+            {"embed_dim": 128, "num_heads": 128, "positions": "rotary"},
+            "must be num_heads (128) times",
+        ),
+    ],
+)
+def test_fields_of_a_model_that_do_not_fit_each_other_are_named(fields: dict[str, Any], rule: str) -> None:
+    error = refusal("train", {**BODY, "model": {"name": "gpt", **fields}}).errors[0]
+    assert (error.param, error.value) == ("spec.model.embed_dim", "128")
+    assert error.rule.startswith(rule)
+
+
 @pytest.mark.parametrize("model", ["gpt", "bigram", "mlp"])
 @pytest.mark.parametrize("value", [0, -1, 10**9, 1.5, "8"])
 def test_every_size_of_a_model_has_bounds(model: str, value: Any) -> None:

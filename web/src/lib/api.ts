@@ -79,6 +79,9 @@ export const api = {
     json(`/v1/jobs?${query.toString()}`, signal ? { signal } : {}),
   job: (id: string): Promise<Job> => json(jobPath(id)),
   cancel: (id: string): Promise<Job> => json(`${jobPath(id)}/cancel`, posting()),
+  pause: (id: string): Promise<Job> => json(`${jobPath(id)}/pause`, posting()),
+  resume: (id: string): Promise<Job> => json(`${jobPath(id)}/resume`, posting()),
+  remove: (id: string): Promise<Response> => request(jobPath(id), { method: "DELETE" }),
   retry: (id: string): Promise<Job> => json(`${jobPath(id)}/retry`, posting(undefined, { "Idempotency-Key": freshKey() })),
   submit: (body: unknown, idempotencyKey: string): Promise<Job> =>
     json("/v1/jobs", posting(body, { "Idempotency-Key": idempotencyKey })),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { between, clock, duration, measure, plain, tick } from "./format";
+import { between, clock, count, duration, measure, plain, tick } from "./format";
 
 describe("numbers", () => {
   it.each([
@@ -21,6 +21,17 @@ describe("numbers", () => {
     [0.00001, "1e-5"],
   ])("tick(%s) is %s", (value, words) => {
     expect(tick(value)).toBe(words);
+  });
+});
+
+describe("counts", () => {
+  it("agree with their number", () => {
+    expect([0, 1, 2, 1234].map((number) => count(number, "event"))).toEqual([
+      "0 events",
+      "1 event",
+      "2 events",
+      "1,234 events",
+    ]);
   });
 });
 

@@ -7,6 +7,11 @@ export function integer(value: number | null | undefined): string {
   return value === null || value === undefined || !Number.isFinite(value) ? NONE : integers.format(value);
 }
 
+/** A whole number of things: 1 event, 2 events. */
+export function count(number: number, thing: string): string {
+  return `${integer(number)} ${thing}${number === 1 ? "" : "s"}`;
+}
+
 /** A large count such as tokens per second: 18.2K. */
 export function short(value: number | null | undefined): string {
   return value === null || value === undefined || !Number.isFinite(value) ? NONE : compact.format(value);

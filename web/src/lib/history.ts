@@ -23,6 +23,11 @@ export interface Transition {
   reason: string | null;
 }
 
+/** Whether a running job was asked to pause; it runs on until its worker has written a checkpoint. */
+export function isPausing(transition: Transition | undefined): boolean {
+  return transition?.state === "running" && transition.reason === "pausing";
+}
+
 export interface Checkpoint {
   step: number;
   time: string;

@@ -1,4 +1,5 @@
 import { api, Problem } from "../lib/api";
+import { titleOf } from "../lib/job";
 import type { Job, JobPage } from "../lib/types";
 import { TERMINAL } from "../lib/types";
 
@@ -101,7 +102,7 @@ async function search(selected: Selected, signal: AbortSignal): Promise<Page> {
   let next: string | null = selected.after;
   for (let pages = 0; pages < SEARCHED.pages && jobs.length < PAGE_SIZE && next !== null; pages += 1) {
     const page: JobPage = await fetchPage(selected, next, SEARCHED.size, signal);
-    jobs.push(...page.data.filter(({ id, name }) => `${id} ${name ?? ""}`.toLowerCase().includes(text)));
+    jobs.push(...page.data.filter((job) => `${job.id} ${titleOf(job)}`.toLowerCase().includes(text)));
     next = page.has_more ? (page.data.at(-1)?.id ?? null) : null;
   }
   return { jobs, next };

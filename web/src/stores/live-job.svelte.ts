@@ -1,6 +1,6 @@
 import { api, Problem } from "../lib/api";
 import { follow, type Connection } from "../lib/follow";
-import { History, type Checkpoint, type LogLine, type SampleGroup, type Stage, type Token, type Transition } from "../lib/history";
+import { History, isPausing, type Checkpoint, type LogLine, type SampleGroup, type Stage, type Token, type Transition } from "../lib/history";
 import type { Job, JobEvent } from "../lib/types";
 import { TERMINAL } from "../lib/types";
 
@@ -52,6 +52,11 @@ export class LiveJob {
     return TERMINAL.has(this.state);
   }
 
+  /** Whether the job still runs, up to the checkpoint that it pauses at. */
+  get pausing(): boolean {
+    return this.state === "running" && isPausing(this.transitions.at(-1));
+  }
+
   close(): void {
     this.#abort.abort();
     cancelAnimationFrame(this.#frame);
@@ -69,6 +74,14 @@ export class LiveJob {
 
   async cancel(): Promise<void> {
     this.job = await api.cancel(this.id);
+  }
+
+  async pause(): Promise<void> {
+    this.job = await api.pause(this.id);
+  }
+
+  async resume(): Promise<void> {
+    this.job = await api.resume(this.id);
   }
 
   async #open(): Promise<void> {
