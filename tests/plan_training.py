@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from math import prod
 
 from engine import Generator, Graph, Tensor, nn
-from engine.autodiff.differentiate import differentiate
 from engine.core import build as b
 from engine.core.dtype import float32, int64
 from engine.core.node import Node
@@ -55,25 +54,26 @@ def training_step(model: nn.GPT, batch: int, length: int, vocabulary: int = 65) 
     tokens = graph.input("tokens", (batch, length), int64)
     targets = graph.input("targets", (batch * length,), int64)
     held = [(parameter, parameter._value) for parameter in model.parameters()]
-    for number, (parameter, value) in enumerate(held):
-        parameter._set(graph.parameter(str(number), value.shape)._value, None, True)
+    leaves = [graph.parameter(str(number), value.shape) for number, (_, value) in enumerate(held)]
+    for leaf, (parameter, _) in zip(leaves, held, strict=True):
+        parameter._set(leaf._value, None, True)
     with graph:
         logits = model(tokens).reshape(batch * length, vocabulary)
-        loss = node_of(nn.CrossEntropyLoss()(logits, targets))
-    parameters = [node_of(parameter) for parameter, _ in held]
+        loss = nn.CrossEntropyLoss()(logits, targets)
+    gradients = graph.differentiate(loss, [parameter for parameter, _ in held])
     for parameter, value in held:
         parameter._set(value, None, True)
-    gradients = differentiate([loss], parameters)
     rate, spread = b.input((), float32), b.input((), float32)
     states: list[tuple[Node, Node]] = []
     values: Feeds = {}
-    for (_, value), parameter, gradient in zip(held, parameters, gradients, strict=True):
+    for (_, value), leaf, slope in zip(held, leaves, gradients, strict=True):
+        parameter, gradient = node_of(leaf), node_of(slope)
         m, v = (b.input(parameter.shape, float32) for _ in range(2))
         states += zip((parameter, m, v), adam(parameter, gradient, m, v, (rate, spread)), strict=True)
         values[parameter] = value
         for node in (m, v):
             values[node] = Array.from_bytes(bytes(4 * value.size), node.shape, float32)
-    return Step(node_of(tokens), node_of(targets), rate, spread, loss, states, values)
+    return Step(node_of(tokens), node_of(targets), rate, spread, node_of(loss), states, values)
 
 
 def node_of(x: Tensor) -> Node:

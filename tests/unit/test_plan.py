@@ -341,6 +341,23 @@ def test_a_training_step_is_one_call_without_copies_of_states() -> None:
             values[old] = Array.from_bytes(raw, old.shape, float32)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("batch", [1, 8, 32])
+def test_the_gpts_training_step_in_counts(batch: int) -> None:
+    """550,977 parameters: few runs of the pool, weights and moments in place, half the memory."""
+    step = training_step(gpt(128, 4, 32), batch, 32)
+    plan = Plan(step.inputs, [step.loss], CPU, states=step.states)
+    binding = plan.bind({})
+    assert len(binding.waves) <= 96
+    assert all(plan.blueprint.in_place)
+    updates = [sum(_writes_state(plan, item) for item in wave.items) for wave in binding.waves]
+    assert (
+        max(updates) >= 53
+    )  # of one sequence, the positions' gradient needs no sum: its kernel updates them
+    assert sum(updates) == 54
+    assert binding.arena_bytes <= 0.65 * binding.buffer_bytes
+    assert not overlapping(binding.arena_blocks(), binding.takeovers)
+
+
 def test_values_computed_again_save_memory_and_change_no_bit() -> None:
     step = training_step(gpt(64, 3, 16), 4, 16)
     plans = [Plan(step.inputs, [step.loss], CPU, states=step.states, remat=remat) for remat in (None, 0)]
