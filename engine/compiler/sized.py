@@ -74,7 +74,11 @@ def _chunks(lowered: Lowered, rows: int, n: int) -> tuple[int, int, int]:
         lanes = min(rows, 64)
         down = max(1, min(lanes, elements * lanes // max(rows * n, 1)))
         return down, max(n, 1), -(-lanes // down)
-    if kind == "rows" or n <= elements:
+    if kind == "each" and any(buffer.along == "strided" for buffer in lowered.kernel.buffers):
+        # tiles, so that rows next to each other find in the cache what is side by side across them
+        across = min(max(n, 1), STRIP)
+        down = max(1, elements // across)
+    elif kind == "rows" or n <= elements:
         down = max(1, elements // max(n, 1))
         across = max(n, 1)
     else:
