@@ -1,8 +1,9 @@
-"""Random expressions around products: a plan's epilogues and chains against one node a kernel, bit for bit."""
+"""Random expressions around products: epilogues and chains against one node a kernel, bit for bit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from engine.compiler.plan import Plan
 from engine.core import build as b
+from engine.core.dim import evaluate as evaluate_dim
 from engine.core.dtype import DType, float32, float64
 from engine.core.node import Node
 from engine.core.walk import post_order
@@ -40,7 +42,7 @@ def operand(draw: st.DataObject, shape: tuple[int, ...], dtype: DType) -> Node:
     return b.input(shape, dtype)
 
 
-def along_rows(x: Node, kind: str) -> Node:
+def along_rows(x: Node, kind: Literal["sum", "max"]) -> Node:
     axis = x.rank - 1
     return b.sub(x, b.expand(b.reduce(x, kind, (axis,)), (axis,), x.shape))
 
@@ -58,10 +60,11 @@ AROUND: dict[str, Callable[[Node], Node]] = {
 
 
 def values(node: Node, random: np.random.Generator) -> Array:
-    x = random.standard_normal(node.shape)
-    at = random.random(node.shape) < 0.003
+    shape = tuple(evaluate_dim(dim, {}) for dim in node.shape)
+    x = random.standard_normal(shape)
+    at = random.random(shape) < 0.003
     x[at] = random.choice(SPECIAL, int(at.sum()))
-    return Array.from_bytes(x.astype(node.dtype.name).tobytes(), node.shape, node.dtype)
+    return Array.from_bytes(x.astype(node.dtype.name).tobytes(), shape, node.dtype)
 
 
 def check(targets: list[Node]) -> None:
@@ -85,7 +88,7 @@ def check(targets: list[Node]) -> None:
     dtype=st.sampled_from((float32, float64)),
     draw=st.data(),
 )
-def test_what_follows_a_product(
+def test_what_follows_a_product(  # noqa: PLR0917
     sizes: tuple[int, int, int],
     batch: list[int],
     around: list[str],
@@ -109,7 +112,7 @@ def test_what_follows_a_product(
     dtype=st.sampled_from((float32, float64)),
     draw=st.data(),
 )
-def test_products_after_each_other(
+def test_products_after_each_other(  # noqa: PLR0917
     batch: list[int], sizes: list[int], around: list[str], merged: bool, dtype: DType, draw: st.DataObject
 ) -> None:
     m, k, n, p = sizes
