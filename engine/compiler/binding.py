@@ -96,7 +96,9 @@ class Binding:
     # ---- running
 
     def matching(
-        self, feeds: Mapping[Node | str, Array], numbers: Mapping[Node | str, int]
+        self,
+        feeds: Mapping[Node, Array] | Mapping[str, Array] | Mapping[Node | str, Array],
+        numbers: Mapping[Node | str, int],
     ) -> list[Array] | None:
         """The arrays by number where all fit this binding as they are; else None, for a closer look."""
         forms = self._forms

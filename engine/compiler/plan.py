@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
 from engine.compiler.binding import Binding
 from engine.compiler.blueprint import State
@@ -13,6 +12,7 @@ from engine.compiler.plan_cache import PlanCache
 from engine.compiler.profile import Profile, Verdict, example_values, profile, verify
 from engine.compiler.render import html, svg
 from engine.compiler.report import Names
+from engine.compiler.session import Feeds as Feeds
 from engine.compiler.session import Session
 from engine.compiler.sized import Sizes
 from engine.core.dim import Dim, Poly, evaluate
@@ -22,8 +22,6 @@ from engine.devices.cpu.device import CpuDevice
 from engine.errors import DTypeError, ShapeError
 
 MOST_BINDINGS = 512  # sizes that a plan stays bound to; the first ones go first
-
-Feeds: TypeAlias = Mapping[Node | str, Array]
 
 
 class Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from sys import getrefcount
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from engine.compiler.binding import Binding
 from engine.core.node import Node
@@ -12,6 +12,9 @@ from engine.devices.array import Array, Storage, contiguous_strides
 
 if TYPE_CHECKING:
     from engine.compiler.plan import Plan
+
+Feeds: TypeAlias = Mapping[Node, Array] | Mapping[str, Array] | Mapping[Node | str, Array]
+"""Arrays for inputs, named by their nodes or their names."""
 
 
 class Session:
@@ -22,7 +25,7 @@ class Session:
     as somebody holds them: the next run then writes elsewhere.
     """
 
-    def __init__(self, plan: Plan, values: Mapping[Node | str, Array]) -> None:
+    def __init__(self, plan: Plan, values: Feeds) -> None:
         self._plan = plan
         self._states = {plan.number(old): k for k, (old, _) in enumerate(plan.states)}
         given = {plan.number(key): x for key, x in values.items()}
@@ -45,7 +48,7 @@ class Session:
             self._hold(number, plan.fitting(number, x))
             self._lent.add(number)
 
-    def run(self, feeds: Mapping[Node | str, Array]) -> list[Array]:
+    def run(self, feeds: Feeds) -> list[Array]:
         """The targets for the inputs that are no states, and from then on the states' new values.
 
         When it raises, the states are as they were.
