@@ -77,6 +77,7 @@ class Fusion:
         for node in order:
             self._place(node)
         self._unite()
+        self._set_copies_apart()
         steps = sorted(self._steps, key=lambda step: step.level)
         recompute(self, steps, {self.read(target).source for target in targets})
         self._finish()
@@ -261,6 +262,16 @@ class Fusion:
             home = next((own for own in others if self._merge(own, cluster)), cluster)
             for key in keys:
                 first.setdefault(key, home)
+
+    def _set_copies_apart(self) -> None:
+        """A copy across rows that joined nothing has the per-node executor's kernel, which works in tiles."""
+        for cluster in [step for step in self._steps if isinstance(step, Cluster) and len(step.places) == 1]:
+            ((node, (access, *_)),) = cluster.reads.items()
+            strides = access.over(cluster.space.dims)
+            if is_movement(node) and strides and strides[-1] not in (0, 1):
+                del self._steps[cluster]
+                self.home[node] = single = Single(cluster.level, node, [access], cluster.fixed)
+                self._steps[single] = None
 
     def _finish(self) -> None:
         """What completes the reductions that kernels collect by lanes."""

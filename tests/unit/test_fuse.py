@@ -148,6 +148,13 @@ def test_sums_over_rows_join_a_kernel_along_rows() -> None:
     assert cluster.level < finish.level
 
 
+def test_a_copy_across_rows_that_joins_nothing_stays_apart() -> None:
+    x = leaf(64, 100)
+    turned = b.reshape(b.swap_last(x), (6400,))
+    assert [type(step) for step in fused([turned]).steps] == [Single]
+    assert [type(step) for step in fused([b.neg(turned)]).steps] == [Cluster]
+
+
 def test_what_waits_joins_its_reader() -> None:
     """A value with one late reader is computed there, not stored early."""
     x, y = leaf(16, 16), leaf(16, 16)
