@@ -16,6 +16,9 @@ from engine.tracing.pytree import flatten
 from engine.tracing.signature import Signature, signature
 from engine.tracing.traced import Traced, trace
 
+_LOCK = threading.RLock()
+"""Held in each call: while a function is traced, cells that others may share hold symbols."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -30,7 +33,7 @@ def compile(function: Callable[P, R]) -> Compiled[P, R]:
     modules and each choice of gradients present; its other effects happen then only. Leading sizes of its
     arguments are symbols from 2 on, and one plan serves them all, unless the function needs them as numbers.
     A value asked for in it (``item()``, ``bool``, printing) is a TracingError. Results have no history.
-    Where there is no C compiler the function runs as it is.
+    Where there is no C compiler the function runs as it is. Calls from several threads take turns.
     """
     return Compiled(function)
 
@@ -40,7 +43,6 @@ class Compiled(Generic[P, R]):
 
     def __init__(self, function: Callable[P, R]) -> None:
         self._function = function
-        self._lock = threading.RLock()
         self._traced: dict[Any, list[Traced]] = {}
         self._symbols: dict[Any, int] = {}  # how many a function can be traced with, where not all
         update_wrapper(self, function, updated=())
@@ -51,7 +53,7 @@ class Compiled(Generic[P, R]):
             return self._function(*args, **kwargs)
         structure, tensors = flatten((args, kwargs)) if args or kwargs else (None, [])
         about = structure, is_recording(), device
-        with self._lock:
+        with _LOCK:
             own = signature(tensors, len(tensors))
             symbols = self._symbols.get((about, own))
             if symbols is not None:

@@ -432,6 +432,24 @@ def test_threads_share_a_compiled_function() -> None:
     assert len(compiled.plans) == 1
 
 
+def test_functions_over_one_module_are_traced_by_several_threads() -> None:
+    layer = nn.Linear(6, 6, generator=Generator(0))
+    x = normal(4, 6)
+    expected = layer(layer(x)).tanh().tobytes()
+    results: list[bytes] = []
+
+    def work() -> None:
+        compiled = compile(lambda x: layer(layer(x)).tanh())
+        results.extend(compiled(x).tobytes() for _ in range(5))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [expected] * 20
+
+
 def test_float32_numbers_of_the_host_follow_the_optimiser() -> None:
     parameter = nn.Parameter(Tensor([1.0], float32))
     optimizer = optim.SGD([parameter], lr=1.0)
