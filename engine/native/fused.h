@@ -20,7 +20,7 @@ VEC_FN void *gm_own(char *own, void *buffer, const int64_t *place, int64_t u) {
     return place[1] == 0 ? buffer : (void *)((uintptr_t)own + (uintptr_t)(place[0] - u * place[1]));
 }
 
-enum { GM_STREAM = 1 << 23 }; /* elements: results of as many are of no use in a cache */
+enum { GM_STREAM = 1 << 21 }; /* elements: results of as many are of no use in a cache */
 
 /* head_T(v, m, rest): the first m lanes of v, `rest` in the others. */
 static const int32_t gm_lane_numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
