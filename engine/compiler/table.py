@@ -12,6 +12,7 @@ from engine.devices.array import ffi
 from engine.devices.cpu.step import Call, Check
 
 NULL_BASE, ARENA, FIRST_BASE = 0, 1, 2
+LEAST_SHARED = CHUNK_COST // 2  # additions of a wave: a shorter one costs more to hand over
 _SERIAL, _PARALLEL, _CHECK = 0, 1, 2  # GM_SERIAL …
 
 Buffer = tuple[Block, int]
@@ -50,12 +51,10 @@ class Wave:
     parallel: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        chunks = [item.call.chunks for item in self.items if item.call]
-        cost = sum(item.cost for item in self.items)
-        object.__setattr__(self, "chunks", sum(chunks))
-        object.__setattr__(
-            self, "parallel", max(chunks, default=0) > 1 or (len(chunks) > 1 and cost >= CHUNK_COST)
-        )
+        chunks = sum([item.call.chunks for item in self.items if item.call])
+        cost = sum([item.cost for item in self.items])
+        object.__setattr__(self, "chunks", chunks)
+        object.__setattr__(self, "parallel", chunks > 1 and cost >= LEAST_SHARED)
 
 
 def waves_of(items: Sequence[Item]) -> list[Wave]:
