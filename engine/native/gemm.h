@@ -186,6 +186,11 @@ typedef struct {
     int64_t per_chunk;                          /* whole products in a chunk, where none is cut */
 } gm_cut;
 
+/* Where chunks are few, a power of two of them: two or four threads finish together. */
+static inline int64_t gm_few_chunks(int64_t chunks) {
+    return chunks < 4 ? gm_min(chunks, 2) : chunks < 8 ? 4 : chunks;
+}
+
 static inline gm_cut gm_cut_of(const gm_dot *d, int64_t size) {
     gm_cut cut = {1, 1, 1, 1};
     for (int64_t i = 0; i < d->batch_rank; i++) cut.batches *= d->batch[i];
@@ -196,7 +201,7 @@ static inline gm_cut gm_cut_of(const gm_dot *d, int64_t size) {
     }
     int64_t wanted = gm_min(gm_ceil_div(work, GM_CHUNK_WORK), GM_MANY_CHUNKS);
     int64_t tiles = gm_b_in_place(d, d->m, size) ? GM_CHUNK_TILES : GM_PACKING_TILES;
-    cut.row_chunks = gm_min(wanted, gm_ceil_div(d->m, tiles * GM_ROWS));
+    cut.row_chunks = gm_few_chunks(gm_min(wanted, gm_ceil_div(d->m, tiles * GM_ROWS)));
     if (!d->whole_rows)
         cut.column_chunks = gm_min(gm_ceil_div(wanted, cut.row_chunks), gm_ceil_div(d->n, GM_CHUNK_COLUMNS));
     return cut;
