@@ -50,8 +50,11 @@ class Generator:
 
     def bits(self, *shape: int | Sequence[int]) -> Tensor:
         """uint32 words, each of the 2³² values equally likely."""
-        key, ordinal = from_host(self._next_call, (((2,), uint32), ((), uint32)))
+        key, ordinal = from_host(self._next_call, (((2,), uint32), ((), uint32)), self._last_call)
         return apply("random_bits", (key, ordinal), sizes_of(shape))
+
+    def _last_call(self) -> None:
+        self._ordinal -= 1
 
     def _next_call(self) -> list[Array]:
         ordinal = self._ordinal

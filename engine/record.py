@@ -23,7 +23,7 @@ from engine.devices.evaluate import evaluate as evaluate_nodes
 from engine.errors import DeviceError, ShapeError, TracingError
 from engine.parameters import Parameters
 from engine.tensor import Tensor
-from engine.tensor.cell import Cell, Shape, current_trace, record_all, wrap
+from engine.tensor.cell import Cell, Host, current_trace, record_all, wrap
 from engine.tensor.promotion import as_tensor, cast
 from engine.tracing.pytree import Structure, flatten, unflatten
 from engine.tracing.symbols import Symbol, SymbolDevice, user_line
@@ -258,9 +258,7 @@ class _Recording:
 
     def depend_on(self, read: Callable[[], Any]) -> None: ...
 
-    def from_host(
-        self, produce: Callable[[], list[Array]], kinds: Sequence[tuple[Shape, DType]]
-    ) -> list[Tensor]:
+    def from_host(self, host: Host) -> list[Tensor]:
         raise TracingError(
             f"{user_line()}: generators and optimisers compute on the host before each step, which graphs "
             "have no place for; give numbers as inputs, or use engine.compile"

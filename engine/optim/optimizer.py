@@ -48,7 +48,7 @@ class Optimizer:
         slots_now = self._slots
         depend_on(lambda: (self._slots is slots_now, self._fixed()))
         names = list(self.numbers())
-        scalars = from_host(self._advance, [((), float32)] * len(names))
+        scalars = from_host(self._advance, [((), float32)] * len(names), self._retreat)
         self._scalars = {(name, float32): value for name, value in zip(names, scalars, strict=True)}
         with no_grad():
             for parameter, slots in zip(self.parameters, self._slots, strict=True):
@@ -76,6 +76,9 @@ class Optimizer:
         """Counts the step; its numbers."""
         self.t += 1
         return [Array.from_list([number], (), float32) for number in self.numbers().values()]
+
+    def _retreat(self) -> None:
+        self.t -= 1
 
     def numbers(self) -> dict[str, float]:
         """What enters this step's update from the host, for ``scalar``."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, cast
 from weakref import ReferenceType, ref
 
 from engine.core.dtype import DType, bool_
@@ -63,6 +63,14 @@ def record_all() -> Iterator[None]:
         _recording.reset(token)
 
 
+class Host(NamedTuple):
+    """Numbers that are computed on the host before each run of a compiled function."""
+
+    produce: Callable[[], list[Array]]
+    kinds: tuple[tuple[Shape, DType], ...]
+    undo: Callable[[], None]
+
+
 class Trace(Protocol):
     """What runs instead of arithmetic while a function is traced: ``engine.tracing`` makes one."""
 
@@ -72,9 +80,7 @@ class Trace(Protocol):
     def meet_grad(self, cell: Cell, written: bool) -> None:
         """Called before the gradient of ``cell`` is read or written."""
 
-    def from_host(
-        self, produce: Callable[[], list[Array]], kinds: Sequence[tuple[Shape, DType]]
-    ) -> list[Tensor]: ...
+    def from_host(self, host: Host) -> list[Tensor]: ...
 
     def depend_on(self, read: Callable[[], Any]) -> None:
         """What is traced holds as long as ``read`` gives what it gives now."""
@@ -85,10 +91,19 @@ class Trace(Protocol):
 current_trace: ContextVar[Trace | None] = ContextVar("trace", default=None)
 
 
-def from_host(produce: Callable[[], list[Array]], kinds: Sequence[tuple[Shape, DType]]) -> list[Tensor]:
-    """Tensors of ``kinds`` that ``produce`` computes on the host; compiled functions call it in each run."""
+def from_host(
+    produce: Callable[[], list[Array]],
+    kinds: Sequence[tuple[Shape, DType]],
+    undo: Callable[[], None] = lambda: None,
+) -> list[Tensor]:
+    """Tensors of ``kinds`` that ``produce`` computes on the host; compiled functions call it in each run.
+
+    ``undo`` takes back what ``produce`` changed, if that run fails.
+    """
     trace = current_trace.get()
-    return [wrap(value) for value in produce()] if trace is None else trace.from_host(produce, kinds)
+    if trace is None:
+        return [wrap(value) for value in produce()]
+    return trace.from_host(Host(produce, tuple(kinds), undo))
 
 
 def meet(x: Cell) -> None:

@@ -13,8 +13,9 @@ from engine.core.walk import post_order
 from engine.devices.array import Array
 from engine.devices.cpu.device import CpuDevice
 from engine.devices.device import current_device
+from engine.errors import BoundsError
 from engine.tensor import Tensor
-from engine.tensor.cell import Cell, wrap
+from engine.tensor.cell import Cell, Host, wrap
 from engine.tracing.executable import Executable
 from engine.tracing.pytree import Structure, flatten, unflatten
 from engine.tracing.signature import Signature
@@ -54,7 +55,7 @@ class Traced:
 
     plan: Plan
     signature: Signature
-    hosted: tuple[Callable[[], list[Array]], ...]
+    hosts: tuple[Host, ...]
     used: tuple[int, ...]
     sources: tuple[Source, ...]
     cells: tuple[Cell, ...]
@@ -86,12 +87,17 @@ class Traced:
         )
 
     def run(self, arguments: Sequence[Tensor]) -> Any:
-        """One call."""
-        hosted = [value for produce in self.hosted for value in produce()]
-        values = [hosted[i] for i in self.used]
+        """One call. What it would have changed is as before when it raises BoundsError."""
+        numbers = [value for host in self.hosts for value in host.produce()]
+        values = [numbers[i] for i in self.used]
         values += [source.read(arguments) for source in self.sources]
         values += [cell._value for cell in self.cells]
-        outputs, news = self.executable(self.signature.sizes(arguments)).run(values)
+        try:
+            outputs, news = self.executable(self.signature.sizes(arguments)).run(values)
+        except BoundsError:
+            for host in reversed(self.hosts):
+                host.undo()
+            raise
         for source, value in zip(self.states, news, strict=True):
             cell = source.cell if source.cell is not None else arguments[source.argument]
             if cell._value is not value:  # else it was written in place
@@ -118,12 +124,11 @@ def trace(
     for lifted in tracer.lifted:
         if lifted.symbol.node not in outcome.sources:  # made inside
             lifted.symbol.node.value = lifted.value
-    hosted = [node for _, nodes in tracer.hosted for node in nodes]
     reached = {*post_order([*outcome.targets, *[new for _, new in outcome.changed]])}
     reached |= {old for old, _ in outcome.changed}
     unread = [node for node in dict.fromkeys(tracer.symbols.checks) if node not in reached]
     reached |= {*post_order(unread)}
-    used = tuple([i for i, node in enumerate(hosted) if node in reached])
+    used = tuple([i for i, node in enumerate(tracer.numbers) if node in reached])
     sources = {node: source for node, source in outcome.sources.items() if node in reached}
     cells = {
         node: source.cell
@@ -131,11 +136,11 @@ def trace(
         if source.cell is not None and not source.of_grad
     }
     sources = {node: source for node, source in sources.items() if node not in cells}
-    inputs = [*[hosted[i] for i in used], *sources, *cells]
+    inputs = [*[tracer.numbers[i] for i in used], *sources, *cells]
     traced = Traced(
         plan=Plan(inputs, [*outcome.targets, *unread], device, states=outcome.changed),
         signature=own,
-        hosted=tuple([produce for produce, _ in tracer.hosted]),
+        hosts=tuple(tracer.hosts),
         used=used,
         sources=tuple(sources.values()),
         cells=tuple(cells.values()),

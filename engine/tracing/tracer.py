@@ -14,13 +14,12 @@ from weakref import ReferenceType, ref
 
 from engine.core.dim import Shape as SymbolicShape
 from engine.core.dim import is_static
-from engine.core.dtype import DType
 from engine.core.node import Node
 from engine.devices.array import Array
 from engine.devices.device import Device, use_device
 from engine.errors import GradientError
 from engine.tensor import Tensor
-from engine.tensor.cell import Cell, Shape, current_trace, wrap
+from engine.tensor.cell import Cell, Host, current_trace, wrap
 from engine.tracing.symbols import Symbol, SymbolDevice, user_line
 
 
@@ -50,7 +49,8 @@ class Tracer:
     device: Device
     symbols: SymbolDevice = field(default_factory=SymbolDevice)
     lifted: list[Lifted] = field(default_factory=list)
-    hosted: list[tuple[Callable[[], list[Array]], list[Node]]] = field(default_factory=list)
+    hosts: list[Host] = field(default_factory=list)
+    numbers: list[Node] = field(default_factory=list)
     guards: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)
     _by_cell: dict[int, Lifted] = field(default_factory=dict)
 
@@ -112,11 +112,10 @@ class Tracer:
             if grad is not None and isinstance(grad._value, Array):
                 self.lift(grad, lifted, lifted.symbol.shape)
 
-    def from_host(
-        self, produce: Callable[[], list[Array]], kinds: Sequence[tuple[Shape, DType]]
-    ) -> list[Tensor]:
-        nodes = [Node("input", (), (), shape, dtype) for shape, dtype in kinds]
-        self.hosted.append((produce, nodes))
+    def from_host(self, host: Host) -> list[Tensor]:
+        nodes = [Node("input", (), (), shape, dtype) for shape, dtype in host.kinds]
+        self.hosts.append(host)
+        self.numbers += nodes
         return [wrap(Symbol(node, self.symbols)) for node in nodes]  # type: ignore[arg-type]
 
     def depend_on(self, read: Callable[[], Any]) -> None:
