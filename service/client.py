@@ -76,6 +76,8 @@ ERROR_CLASSES: dict[int, type[RefusedError]] = {
     410: NotFoundError,
 }
 
+STREAM_STATUSES = {"invalid_request_error": 400, "not_found_error": 404}  # by an error's type
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -301,7 +303,7 @@ class Client:
                         return
                     piece = json.loads(frame.data)
                     if "error" in piece:
-                        raise ServerFaultError(500, {"detail": piece["error"]["message"], **piece["error"]})
+                        raise stream_refusal(piece["error"])
                     yield from (choice["text"] for choice in piece["choices"])
         except httpx.TransportError as error:
             raise UnreachableError(f"{self.url} broke off the completion: {error}") from error
@@ -393,6 +395,13 @@ def refusal(answer: httpx.Response) -> RefusedError:
     status = answer.status_code
     kind = ERROR_CLASSES.get(status, ServerFaultError if status >= 500 else RefusedError)
     return kind(status, problem)
+
+
+def stream_refusal(error: Json) -> RefusedError:
+    """The exception for an error inside a stream that had begun well."""
+    status = STREAM_STATUSES.get(error.get("type") or "", 500)
+    kind = ERROR_CLASSES.get(status, ServerFaultError if status >= 500 else RefusedError)
+    return kind(status, {"detail": error["message"], **error})
 
 
 def retry_after(answer: httpx.Response) -> float:

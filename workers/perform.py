@@ -11,7 +11,7 @@ from service.jobs.connection import connect
 from service.jobs.records import Claim
 from workers.attempt import Attempt, Timing, timeout_message
 from workers.context import WorkerContext
-from workers.failures import explain
+from workers.failures import JobError, explain
 from workers.handlers import find_handler
 from workers.resume import starting_point
 from workers.stop import Reason, Stop
@@ -42,10 +42,18 @@ def perform(context: WorkerContext, redis: Redis, claim: Claim) -> None:
         except Stop as stop:
             end_early(attempt, redis, stop.reason)
         except Exception as error:
-            log.exception("job %s failed", claim.job.id)
+            log_failure(claim.job.id, error)
             end_failed(attempt, redis, error)
         else:
             attempt.finish("succeeded", result=outcome.result, model=outcome.model)
+
+
+def log_failure(job_id: str, error: Exception) -> None:
+    """What the job itself is to blame for needs one line; anything else a trace."""
+    if isinstance(error, JobError):
+        log.info("job %s failed: %s: %s", job_id, error.code, error)
+    else:
+        log.error("job %s failed", job_id, exc_info=error)
 
 
 def end_early(attempt: Attempt, redis: Redis, reason: Reason) -> None:

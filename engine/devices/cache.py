@@ -19,9 +19,10 @@ NATIVE = Path(__file__).parents[1] / "native"
 class KernelCache:
     """Shared libraries in a folder, named by the hash of all that decides their code.
 
-    The text lies beside each library, and a hit compares it. Files are written aside and renamed, so any
-    number of threads and processes can share the folder. Where ``folder`` cannot be made private and
-    writable, the cache lives in a temporary folder that goes with the process.
+    Text and digest lie beside each library, and a hit compares both, so what was damaged is built again.
+    Files are written aside and renamed, so any number of threads and processes can share the folder. Where
+    ``folder`` cannot be made private and writable, the cache lives in a temporary folder that goes with the
+    process.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -42,7 +43,7 @@ class KernelCache:
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
-            if not (library.exists() and _holds(source, text)):
+            if not _holds(source, library, text):
                 self._build(text, toolchain, source, library)
         return library
 
@@ -51,6 +52,7 @@ class KernelCache:
             new_source, new_library = Path(aside) / source.name, Path(aside) / library.name
             new_source.write_text(text)
             toolchain.build(new_source, new_library, NATIVE)
+            new_source.write_bytes(_record(text, new_library.read_bytes()))
             new_library.replace(library)
             new_source.replace(source)  # last: a hit needs both
         with self._lock:
@@ -92,7 +94,12 @@ def _is_usable(folder: Path) -> bool:
         return False
 
 
-def _holds(path: Path, text: str) -> bool:
+def _record(text: str, library: bytes) -> bytes:
+    """What lies beside a library: its text, and its digest, by which damage is found before it is run."""
+    return f"{text}/* library {hashlib.sha256(library).hexdigest()} */\n".encode()
+
+
+def _holds(source: Path, library: Path, text: str) -> bool:
     with contextlib.suppress(OSError):
-        return path.read_text() == text
+        return source.read_bytes() == _record(text, library.read_bytes())
     return False

@@ -29,7 +29,7 @@ def _unary(op: str, doc: str, floats: bool = False) -> Unary:
         return elementwise(op, to_float(x) if floats else x)
 
     function.__doc__ = doc
-    function.__name__ = op
+    function.__name__ = function.__qualname__ = op
     return function
 
 

@@ -46,12 +46,13 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
     )
     app.state.backend = backend
     for module in ROUTERS:
         app.include_router(module.router)
     app.include_router(dashboard.dashboard_router())
-    app.mount("/", dashboard.static_files())
+    app.router.default = dashboard.fallback()  # no mount: it would take every path, whatever the method
     add_problem_handlers(app)
     add_openapi(app, Options, [completions.CompletionRequest])
     app.add_middleware(Guard, settings=settings, keys=load_keys(settings.api_key_file))

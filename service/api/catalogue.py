@@ -44,7 +44,7 @@ class RedisCatalogue:
     async def file(self, file_id: str) -> TextFacts | None:
         """An uploaded text."""
         record = await self.file_record(file_id)
-        return TextFacts(record["blob"], record["characters"], record["vocabulary"]) if record else None
+        return TextFacts(record["blob"], record["characters"], record["alphabet"]) if record else None
 
     async def model(self, name: str) -> ModelFacts | None:
         """A model by its id, its alias, ``job`` or ``job@step``."""
@@ -53,7 +53,8 @@ class RedisCatalogue:
         record = await self.model_record(name)
         if record is None:
             return None
-        return ModelFacts(record["id"], record["weights"], read_config(record["config"]).parameter_count())
+        parameters = read_config(record["config"]).parameter_count()
+        return ModelFacts(record["id"], record["weights"], parameters, record.get("alphabet"))
 
     async def _checkpoint(self, job_id: str, step: str | None) -> ModelFacts | None:
         try:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from service.api.backend import Backend
 from service.api.hub import Batch, End
 from service.api.keys import Principal
 from service.api.submit import Options, Submission, prepare, submit
-from service.errors import InternalError, InvalidFieldsError, NotFoundError, ProblemError, UnavailableError
+from service.errors import (
+    InternalError,
+    InvalidFieldsError,
+    InvalidRequestError,
+    NotFoundError,
+    ProblemError,
+    UnavailableError,
+)
 from service.jobs.calls import arun, cancel, lane_state
 from service.jobs.events import LoggedEvent
 from service.jobs.records import JobRecord, Json
@@ -108,10 +115,20 @@ class Completion:
             await arun(self._backend.redis, cancel(self.job.id))
 
 
+def _of_the_request(error: InvalidFieldsError) -> InvalidFieldsError:
+    """The same errors, about the fields of the request instead of those of the spec."""
+    fields = [replace(each, param=each.param.removeprefix("spec.")) for each in error.errors]
+    return InvalidFieldsError(fields, code=error.code)
+
+
 def _failure(job: JobRecord) -> ProblemError:
     if job.state == "cancelled":
         return InternalError("The completion was cancelled.", code="cancelled")
     error = job.error or {"code": "internal", "message": "The completion failed."}
+    if error["code"] == "invalid-prompt":  # a model that doesn't say its characters is asked by the worker
+        return InvalidRequestError(error["message"], code=error["code"], param="prompt")
+    if error["code"] == "unknown-model":
+        return NotFoundError(error["message"], code=error["code"], param="model")
     return InternalError(error["message"], code=error["code"])
 
 
@@ -123,7 +140,7 @@ async def start(backend: Backend, principal: Principal, spec: Sample) -> Complet
         if error.param == "spec.model":
             detail = f"There is no model {spec.model!r}."
             raise NotFoundError(detail, code="unknown-model", param="model") from error
-        raise
+        raise _of_the_request(error) from error
     options = Options(timeout_s=TIMEOUT_S, max_attempts=1)
     new = Submission("sample", prepared, options, ephemeral=True)
     job = (await submit(backend, principal, new)).job

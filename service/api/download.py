@@ -10,7 +10,7 @@ from typing import BinaryIO
 from fastapi import Request
 from starlette.responses import Response, StreamingResponse
 
-from service.blobs import BlobMissingError, BlobStore
+from service.blobs import BlobDamagedError, BlobMissingError, BlobStore
 from service.errors import GoneError
 
 PART = 256 * 1024
@@ -38,7 +38,10 @@ async def blob_response(request: Request, blobs: BlobStore, name: str, filename:
     if partial:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
     headers["Content-Length"] = str(end - start)
-    file = await asyncio.to_thread(blobs.open_range, name, start)
+    try:
+        file = await asyncio.to_thread(blobs.open_range, name, start)
+    except (BlobMissingError, BlobDamagedError) as error:
+        raise GoneError(f"The content can't be had any more: {error}.") from error
     return StreamingResponse(
         _parts(file, end - start), 206 if partial else 200, headers, media_type="application/octet-stream"
     )

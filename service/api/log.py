@@ -9,7 +9,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from service.blobs import BlobMissingError, BlobStore
+from service.blobs import BlobDamagedError, BlobMissingError, BlobStore
 from service.jobs.events import LoggedEvent, from_entry, from_line, segments_key, stream_key
 from service.jobs.records import Segment, key, segments
 
@@ -81,7 +81,7 @@ class EventLog:
             return self._cache[segment.blob]
         try:
             content = await asyncio.to_thread(self._blobs.get, segment.blob)
-        except BlobMissingError as error:
+        except (BlobMissingError, BlobDamagedError) as error:
             raise GapError(f"the segment of events {segment.first} to {segment.last} is gone") from error
         lines = self._cache[segment.blob] = content.splitlines()
         if len(self._cache) > SEGMENTS_CACHED:

@@ -11,6 +11,8 @@ from fastapi import Depends, Query
 from redis.asyncio import Redis
 
 from service.api.backend import answer
+from service.errors import invalid_field
+from service.ids import is_id
 from service.jobs.records import Json, key
 
 
@@ -32,6 +34,12 @@ def cursor(
     return Cursor(after, order == "desc", limit)
 
 
+def check_cursor(page: Cursor, noun: str) -> None:
+    """InvalidFieldsError for a cursor that is no id; what it named may be gone, its place is not."""
+    if page.after and not is_id(page.after, noun):
+        raise invalid_field("after", page.after, f"must be the id of a {noun}, as a page's last_id")
+
+
 Page = Annotated[Cursor, Depends(cursor)]
 
 
@@ -39,6 +47,7 @@ async def page_of(
     redis: Redis, noun: str, scope: str, page: Cursor, view: Callable[[Json], dict[str, Any]]
 ) -> dict[str, Any]:
     """A page of the records ``<noun>:<id>`` whose ids stand in the sorted set ``<noun>s:<scope>``."""
+    check_cursor(page, noun)
     start = f"({page.after}" if page.after else ("+" if page.descending else "-")
     stop = "-" if page.descending else "+"
     ids = await answer(

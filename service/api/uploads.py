@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -18,16 +19,21 @@ from service.errors import (
     invalid_field,
     show,
 )
+from service.specs import sorted_alphabet
 
 FIELD_LIMIT = 1024  # bytes of a field beside the file
 FIELDS_LIMIT = 16
 
 
 class TextCheck:
-    """Counts the characters of UTF-8 bytes that come in parts; refuses what isn't text."""
+    """Counts the characters of UTF-8 bytes that come in parts, as ``text_facts`` reads them.
+
+    Refuses what isn't text.
+    """
 
     def __init__(self) -> None:
-        self._decode = codecs.getincrementaldecoder("utf-8")("strict").decode
+        decoder = codecs.getincrementaldecoder("utf-8-sig")("strict")
+        self._decode = io.IncrementalNewlineDecoder(decoder, translate=True).decode
         self._known: set[str] = set()
         self.size = 0
         self.characters = 0
@@ -47,9 +53,9 @@ class TextCheck:
             raise field_problem(MediaTypeError, "file", "binary", rule, code="not-text")
 
     @property
-    def vocabulary(self) -> int:
-        """How many different characters came."""
-        return len(self._known)
+    def alphabet(self) -> str:
+        """The different characters that came."""
+        return sorted_alphabet(self._known)
 
 
 @dataclass

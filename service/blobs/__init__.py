@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from service.blobs.folder import FolderStore
 from service.blobs.protocol import (
+    BlobDamagedError,
     BlobError,
     BlobMissingError,
+    BlobSpaceError,
     BlobStore,
     BlobTooLargeError,
     BlobWriter,
@@ -20,8 +22,10 @@ def open_store(settings: Settings) -> BlobStore:
 
 
 __all__ = [
+    "BlobDamagedError",
     "BlobError",
     "BlobMissingError",
+    "BlobSpaceError",
     "BlobStore",
     "BlobTooLargeError",
     "BlobWriter",

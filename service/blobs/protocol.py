@@ -17,6 +17,14 @@ class BlobMissingError(BlobError, LookupError):
     """There is no blob of this name."""
 
 
+class BlobDamagedError(BlobError):
+    """The stored bytes are no longer those of the name; the blob was set aside."""
+
+
+class BlobSpaceError(BlobError):
+    """The disk is full, or the quota used up."""
+
+
 class BlobTooLargeError(BlobError, ValueError):
     """More bytes came than were allowed."""
 
@@ -45,19 +53,19 @@ class BlobStore(Protocol):
     """Bytes by sha256."""
 
     def put(self, content: bytes) -> str:
-        """Stores bytes durably and returns their name; what is there already is not written again."""
+        """Stores bytes durably and returns their name; what is there whole is not written again."""
 
     def writer(self, limit: int | None = None) -> BlobWriter:
         """A writer for content that comes in parts, at most ``limit`` bytes."""
 
     def get(self, name: str) -> bytes:
-        """The whole content; BlobMissingError where there is none."""
+        """The whole content; BlobMissingError where there is none, BlobDamagedError where it changed."""
 
     def size(self, name: str) -> int:
         """The number of bytes; BlobMissingError where there is none."""
 
     def open_range(self, name: str, start: int = 0) -> BinaryIO:
-        """A readable file positioned at ``start``; the caller closes it."""
+        """A readable file positioned at ``start``, which the caller closes; errors as of ``get``."""
 
     def delete(self, name: str, before: float | None = None) -> bool:
         """Removes a blob, or only if it was last put before a time (s); returns whether it did."""

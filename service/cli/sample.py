@@ -36,9 +36,10 @@ def command(ctx: click.Context, /, model: str, as_json: bool, **given: Any) -> N
             return
         if options.get("n", 1) > 1:
             for choice in client.complete(model, prompt, **options)["choices"]:
-                click.echo(f"--- {choice['index']}\n{prompt}{clean(choice['text'], lines=True)}")
+                click.echo(f"--- {choice['index']}\n{clean(prompt + choice['text'], lines=True)}")
             return
-        click.echo(prompt, nl=False)
+        said = False
         for piece in client.stream_completion(model, prompt, **options):
-            click.echo(clean(piece, lines=True), nl=False)
-        click.echo()
+            click.echo(clean(piece if said else prompt + piece, lines=True), nl=False)
+            said = True
+        click.echo("" if said else prompt)

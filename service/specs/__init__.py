@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.specs import sample, train
-from service.specs.base import Catalogue, ModelFacts, Prepared, Strict, TextFacts, text_facts
+from service.specs.base import (
+    Catalogue,
+    ModelFacts,
+    Prepared,
+    Strict,
+    TextFacts,
+    sorted_alphabet,
+    text_facts,
+)
 
 
 @dataclass(frozen=True)
@@ -23,4 +31,14 @@ KINDS: dict[str, Kind] = {
     "sample": Kind(sample.Sample, sample.prepare),
 }
 
-__all__ = ["KINDS", "Catalogue", "Kind", "ModelFacts", "Prepared", "Strict", "TextFacts", "text_facts"]
+__all__ = [
+    "KINDS",
+    "Catalogue",
+    "Kind",
+    "ModelFacts",
+    "Prepared",
+    "Strict",
+    "TextFacts",
+    "sorted_alphabet",
+    "text_facts",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,25 +18,37 @@ class Strict(BaseModel):
 
 @dataclass(frozen=True)
 class TextFacts:
-    """What a text's size decides: the blob that holds it, its characters and how many different ones."""
+    """A text as a model will see it: the blob that holds it, its length and its different characters."""
 
     blob: str
     characters: int
-    vocabulary: int
+    alphabet: str
+
+    @property
+    def vocabulary(self) -> int:
+        """How many different characters there are."""
+        return len(self.alphabet)
+
+
+def sorted_alphabet(characters: Iterable[str]) -> str:
+    """Each character once, by code point."""
+    return "".join(sorted(set(characters)))
 
 
 def text_facts(text: str) -> TextFacts:
-    """The facts of a text at hand."""
-    return TextFacts(hashlib.sha256(text.encode()).hexdigest(), len(text), len(set(text)))
+    """The facts of a text at hand. It is read with ``\\n`` line ends and without a byte order mark."""
+    read = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return TextFacts(hashlib.sha256(text.encode()).hexdigest(), len(read), sorted_alphabet(read))
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """Where a model's weights are and how large it is."""
+    """Where a model's weights are, how large it is and which characters it knows, where that is known."""
 
     id: str
     weights: str
     parameters: int
+    alphabet: str | None = None
 
 
 class Catalogue(Protocol):

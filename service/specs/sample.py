@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from service.errors import invalid_field
+from service.errors import InvalidFieldsError, invalid_field
 from service.jobs.lanes import BATCH, QUICK
 from service.specs.base import Catalogue, Prepared, Strict
-from service.specs.limits import FLOPS_PER_S, check_caps
+from service.specs.limits import FLOPS_PER_S, TOKEN_S, check_caps
+from service.specs.prompts import check_prompt
 
 QUICK_S = 10.0  # a job estimated longer leaves the quick lane to others
 
@@ -38,9 +39,12 @@ async def prepare(spec: Sample, catalogue: Catalogue) -> Prepared:
     if model is None:
         rule = "must be the id or alias of a model, or the job@step of a checkpoint"
         raise invalid_field("spec.model", spec.model, rule)
+    if model.alphabet is not None and (errors := check_prompt("spec.prompt", spec.prompt, model.alphabet)):
+        raise InvalidFieldsError(errors)
     tokens = spec.n * (len(spec.prompt) + spec.max_tokens)
     flops = 2 * model.parameters * tokens
-    estimate = {"parameters": model.parameters, "flops": flops, "seconds": round(flops / FLOPS_PER_S, 3)}
+    seconds = spec.n * spec.max_tokens * TOKEN_S + flops / FLOPS_PER_S
+    estimate = {"parameters": model.parameters, "flops": flops, "seconds": round(seconds, 3)}
     check_caps(estimate)
     seed = secrets.randbits(31) if spec.seed is None else spec.seed
     lane = QUICK if estimate["seconds"] <= QUICK_S else BATCH

@@ -8,14 +8,20 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from engine.models.config import ConfigError, GPTConfig, ModelConfig, read_config
-from service.errors import invalid_field
+from service.errors import FieldError, InvalidFieldsError, invalid_field, show
 from service.jobs.lanes import BATCH
 from service.specs.base import Catalogue, Prepared, Strict, TextFacts, text_facts
-from service.specs.limits import FLOPS_PER_S, check_caps
+from service.specs.limits import FLOPS_PER_S, LAYER_S, STEP_S, TOKEN_S, check_caps
+from service.specs.prompts import check_prompt
 
 TEXT_LIMIT = 2 * 2**20
-# Sizes of the named corpora, which the API never loads: characters, different characters.
-NAMED = {"shakespeare": (5_000_000, 90), "tinyshakespeare": (1_115_394, 65)}
+EVALUATION_WINDOWS = 100
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+# The named corpora, which the API never loads.
+NAMED = {
+    "shakespeare": TextFacts("", 4_784_692, f"\n !$&',-.:;?{LETTERS}"),
+    "tinyshakespeare": TextFacts("", 1_115_394, f"\n !$&',-.3:;?{LETTERS}"),
+}
 
 
 class GPT(Strict):
@@ -109,7 +115,7 @@ class _Source:
 
 async def _find_text(corpus: Corpus, catalogue: Catalogue) -> _Source:
     if corpus.name is not None:
-        return _Source({"name": corpus.name}, TextFacts("", *NAMED[corpus.name]), "spec.corpus.name")
+        return _Source({"name": corpus.name}, NAMED[corpus.name], "spec.corpus.name")
     if corpus.file is not None:
         facts = await catalogue.file(corpus.file)
         if facts is None:
@@ -135,6 +141,20 @@ def _check_length(seq_len: int, source: _Source) -> None:
         raise invalid_field("spec.model.seq_len", seq_len, rule)
 
 
+def _check_fields(spec: Train, facts: TextFacts) -> None:
+    """InvalidFieldsError for prompts that the model can't read and for settings that would have no effect."""
+    errors = [
+        error
+        for i, prompt in enumerate(spec.prompts)
+        for error in check_prompt(f"spec.prompts.{i}", prompt, facts.alphabet)
+    ]
+    if spec.momentum and spec.optimizer != "sgd":
+        rule = f"must be 0 with optimizer {spec.optimizer}: only sgd has a momentum"
+        errors.append(FieldError("spec.momentum", show(spec.momentum), rule))
+    if errors:
+        raise InvalidFieldsError(errors)
+
+
 def _config(model: Strict, vocabulary: int) -> ModelConfig:
     """The model's configuration. InvalidFieldsError where its fields don't fit each other."""
     try:
@@ -155,10 +175,25 @@ def _memory(config: ModelConfig, batch: int) -> int:
     return 4 * (4 * config.parameter_count() + rows * per_row)
 
 
+def _seconds(config: ModelConfig, spec: Train) -> float:
+    """About how long the steps, evaluations and samples take on a small machine."""
+    layers = config.num_layers if isinstance(config, GPTConfig) else 0
+    steps = spec.steps * (STEP_S + layers * LAYER_S + config.step_flops(spec.batch) / FLOPS_PER_S)
+    evaluation = config.step_flops(EVALUATION_WINDOWS) / 3 / FLOPS_PER_S  # only forward
+    sample = len(spec.prompts) * spec.sample_tokens * TOKEN_S
+    return steps + _times(spec, spec.eval_every) * evaluation + _times(spec, spec.sample_every) * sample
+
+
+def _times(spec: Train, every: int) -> int:
+    """How often something is due: before the first step, every ``every`` steps, and at the end."""
+    return 1 + -(-spec.steps // every) if every else 1
+
+
 async def prepare(spec: Train, catalogue: Catalogue) -> Prepared:
     """Finds the text, checks the model against it, prices the job. InvalidFieldsError where it can't run."""
     source = await _find_text(spec.corpus, catalogue)
     _check_length(spec.model.seq_len, source)
+    _check_fields(spec, source.facts)
     config = _config(spec.model, source.facts.vocabulary)
     flops = config.step_flops(spec.batch)
     estimate = {
@@ -166,7 +201,7 @@ async def prepare(spec: Train, catalogue: Catalogue) -> Prepared:
         "step_flops": flops,
         "flops": flops * spec.steps,
         "memory_bytes": _memory(config, spec.batch),
-        "seconds": round(flops * spec.steps / FLOPS_PER_S, 3),
+        "seconds": round(_seconds(config, spec), 3),
     }
     check_caps(estimate)
     blobs = {} if source.text is None else {source.facts.blob: source.text.encode()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import pytest
 from api_rig import Api, FakeWorker
 from openai import OpenAI
 
-from service.client import Client
+from service.client import Client, NotFoundError, RefusedError, ServerFaultError
 from service.ids import new_id
 from service.jobs import calls
 from service.jobs.lanes import QUICK
@@ -195,10 +196,41 @@ def test_a_failed_completion_is_an_error(api: Api, client: OpenAI, model: str) -
         worker.say(tokens("h"))
         worker.finish("failed", code="unknown-model", message="The weights are gone.")
 
-    with answering(api, fail), pytest.raises(openai.InternalServerError, match="weights are gone"):
+    with answering(api, fail), pytest.raises(openai.NotFoundError, match="weights are gone"):
         client.completions.create(model="bard", prompt="x")
     with answering(api, fail), pytest.raises(openai.APIError, match="weights are gone"):
         list(client.completions.create(model="bard", prompt="x", stream=True))
+
+
+@pytest.mark.parametrize(
+    "code, kind",
+    [("invalid-prompt", RefusedError), ("unknown-model", NotFoundError), ("stalled", ServerFaultError)],
+)
+def test_a_failure_is_of_the_same_kind_in_one_piece_and_in_a_stream(
+    api: Api, model: str, code: str, kind: type[RefusedError]
+) -> None:
+    def fail(worker: FakeWorker) -> None:
+        worker.finish("failed", code=code, message="It can't be.")
+
+    with Client(api.url) as own:
+        with answering(api, fail), pytest.raises(RefusedError, match="can't be") as caught:
+            own.complete("bard", "x")
+        assert (type(caught.value), caught.value.code) == (kind, code)
+        with answering(api, fail), pytest.raises(RefusedError, match="can't be") as caught:
+            list(own.stream_completion("bard", "x"))
+        assert (type(caught.value), caught.value.code) == (kind, code)
+
+
+def test_a_prompt_with_other_characters_than_the_models_is_refused_before_it_is_queued(
+    api: Api, model: str
+) -> None:
+    record = json.loads(api.redis.get(key("model", model)) or "") | {"alphabet": "xyz"}
+    api.redis.set(key("model", model), json.dumps(record))
+    for stream in (False, True):
+        answer = api.http.post("/v1/completions", json={"model": "bard", "prompt": "xa", "stream": stream})
+        assert (answer.status_code, answer.json()["param"]) == (422, "prompt")
+        assert answer.json()["detail"].startswith("prompt is 'xa': ")
+    assert api.queued() == 0
 
 
 def test_closing_a_stream_cancels_the_job(api: Api, client: OpenAI, model: str) -> None:

@@ -61,5 +61,20 @@ def test_nothing_outside_the_build_is_served(api: Api, static: Path, path: str) 
         assert answer.text != "secret"
 
 
+def test_a_browser_gets_the_page_for_an_unknown_address_and_a_program_a_problem(
+    api: Api, static: Path
+) -> None:
+    static.mkdir()
+    (static / "index.html").write_text("<title>dashboard</title>")
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    answer = api.http.get("/nothing/here", headers=browser)
+    assert (answer.status_code, answer.text) == (404, "<title>dashboard</title>")
+    for path, headers in (("/nothing", {}), ("/v1/nothing", browser), ("/v1/jobs/job_x", browser)):
+        answer = api.http.get(path, headers=headers)
+        assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+    assert api.http.post("/nothing", headers=browser).status_code == 404
+    assert api.http.post("/index.html", headers=browser).status_code == 405
+
+
 def test_unknown_api_paths_are_problems_and_no_pages(api: Api) -> None:
     assert api.http.get("/v1/nothing").headers["content-type"] == "application/problem+json"

@@ -186,3 +186,15 @@ def test_files_by_the_openai_client_and_our_own(api: Api, tmp_path: Path) -> Non
         assert [file.id for file in client.files.list(limit=1)] == [second["id"], first.id]
         assert client.files.content(first.id).read() == text.read_bytes()
         assert client.files.delete(first.id).deleted
+
+
+def test_a_damaged_file_is_never_handed_out(api: Api) -> None:
+    file = upload(api, b"once whole " * 100).json()
+    path = api.blobs.path(file["sha256"])
+    path.write_bytes(b"once hole. " * 100)
+    for headers in ({}, {"Range": "bytes=10-19"}):
+        answer = api.http.get(f"/v1/files/{file['id']}/content", headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (410, "gone")
+    again = upload(api, b"once whole " * 100).json()
+    assert api.http.get(f"/v1/files/{file['id']}/content").content == b"once whole " * 100
+    assert again["sha256"] == file["sha256"]

@@ -158,6 +158,9 @@ def test_a_body_beyond_the_limit_is_refused_however_it_is_sent(api: Api) -> None
         ("/v1/jobs?kind=mine", "kind"),
         ("/v1/files?limit=1000", "limit"),
         ("/v1/models?order=x", "order"),
+        ("/v1/jobs?after=xyz", "after"),
+        ("/v1/files?after=xyz", "after"),
+        ("/v1/models?after=job_06avh5s1c8e73p2r4n9k0xw5tz", "after"),
     ],
 )
 def test_a_bad_parameter_is_named(api: Api, path: str, param: str) -> None:
@@ -165,7 +168,19 @@ def test_a_bad_parameter_is_named(api: Api, path: str, param: str) -> None:
     assert (answer.status_code, answer.json()["param"]) == (422, param)
 
 
-@pytest.mark.parametrize("method, path, status", [("GET", "/v2/jobs", 404), ("PUT", "/v1/jobs", 405)])
+@pytest.mark.parametrize(
+    "method, path, status",
+    [
+        ("GET", "/v2/jobs", 404),
+        ("GET", "/v1/nothing", 404),
+        ("POST", "/v1/nothing", 404),
+        ("POST", "/v1/chat/completions", 404),
+        ("DELETE", "/nothing", 404),
+        ("PUT", "/v1/jobs", 405),
+        ("GET", "/v1/completions", 405),
+        ("POST", "/", 405),
+    ],
+)
 def test_unknown_paths_and_methods_are_problems(api: Api, method: str, path: str, status: int) -> None:
     answer = api.http.request(method, path)
     assert (answer.status_code, answer.json()["status"]) == (status, status)

@@ -144,9 +144,12 @@ def test_a_completion_stops_at_its_stop_text(uninterrupted: dict[str, Any], clie
 
 
 def test_a_prompt_the_model_cannot_read_is_named(uninterrupted: dict[str, Any], client: Client) -> None:
-    with pytest.raises(RefusedError, match="€") as caught:
-        client.complete("plain", "€", max_tokens=3)
-    assert caught.value.code == "invalid-prompt"
+    checkpoint = f"{uninterrupted['job']['id']}@120"
+    for model, code in (("plain", "invalid-field"), (checkpoint, "invalid-prompt")):
+        with pytest.raises(RefusedError, match="€") as caught:
+            client.complete(model, "€", max_tokens=3)
+        assert (caught.value.code, caught.value.param) == (code, "prompt")
+        assert caught.value.status < 500
 
 
 @pytest.mark.parametrize("victim", ["horse", "worker"])

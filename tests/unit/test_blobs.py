@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.blobs import BlobError, BlobMissingError, BlobTooLargeError, FolderStore
+from service.blobs import (
+    BlobDamagedError,
+    BlobError,
+    BlobMissingError,
+    BlobSpaceError,
+    BlobTooLargeError,
+    FolderStore,
+)
 
 
 @pytest.fixture
@@ -147,5 +157,75 @@ def test_blobs_are_private(store: FolderStore) -> None:
 def test_a_store_that_cannot_be_written_says_so(store: FolderStore) -> None:
     store.check()
     store.partial.rmdir()
-    with pytest.raises(BlobError, match="can't be written"):
+    with pytest.raises(BlobError, match="can't use"):
         store.check()
+
+
+def flip_a_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize("damage", [flip_a_bit, cut_short])
+@pytest.mark.parametrize("read", ["get", "open_range"])
+def test_a_damaged_blob_is_refused_set_aside_and_healed_by_a_put(
+    store: FolderStore, damage: Callable[[Path], None], read: str
+) -> None:
+    name = store.put(b"precious" * 100)
+    with store.open_range(name) as file:
+        file.read()
+    damage(store.path(name))
+    os.utime(store.path(name), (2, 2))
+    with pytest.raises(BlobDamagedError, match=name):
+        getattr(store, read)(name)
+    assert (store.damaged / name).exists()
+    with pytest.raises(BlobMissingError):
+        getattr(store, read)(name)
+    store.put(b"precious" * 100)
+    assert store.get(name) == b"precious" * 100
+
+
+@pytest.mark.parametrize("damage", [flip_a_bit, cut_short])
+def test_a_put_does_not_trust_a_file_that_is_there(
+    store: FolderStore, damage: Callable[[Path], None]
+) -> None:
+    name = store.put(b"precious" * 100)
+    damage(store.path(name))
+    assert store.put(b"precious" * 100) == name
+    assert store.get(name) == b"precious" * 100
+
+
+def test_what_is_damaged_goes_with_the_old_blobs(store: FolderStore) -> None:
+    name = store.put(b"precious" * 100)
+    flip_a_bit(store.path(name))
+    with pytest.raises(BlobDamagedError):
+        store.get(name)
+    os.utime(store.damaged / name, (1, 1))
+    assert list(store.older_than(2)) == []
+    assert files(store) == []
+
+
+@contextmanager
+def small_disk(size: int) -> Iterator[None]:
+    """No file of this process grows beyond ``size`` bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("size", [1, 5000, 1_000_000])
+def test_a_full_disk_is_named_and_nothing_half_written_stays(store: FolderStore, size: int) -> None:
+    kept = store.put(b"k")
+    with small_disk(0), pytest.raises(BlobSpaceError):
+        store.put(b"x" * size)
+    with small_disk(0), pytest.raises(BlobSpaceError):
+        store.check()
+    assert files(store) == [store.path(kept)]

@@ -72,6 +72,26 @@ def test_a_hit_compares_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert kernels.built == 2
 
 
+@pytest.mark.parametrize("length", [0, 100, 4096])
+def test_a_truncated_library_is_built_again(length: int, tmp_path: Path) -> None:
+    library = KernelCache(tmp_path / "cache").library(text(5), TOOLCHAIN)
+    library.write_bytes(library.read_bytes()[:length])
+    again = KernelCache(tmp_path / "cache")
+    assert answer(again.library(text(5), TOOLCHAIN)) == 5
+    assert again.built == 1
+
+
+@pytest.mark.parametrize("suffix", [".so", ".c"])
+def test_a_flipped_bit_is_found_before_it_is_run(suffix: str, tmp_path: Path) -> None:
+    damaged = KernelCache(tmp_path / "cache").library(text(6), TOOLCHAIN).with_suffix(suffix)
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 0x80
+    damaged.write_bytes(content)
+    again = KernelCache(tmp_path / "cache")
+    assert answer(again.library(text(6), TOOLCHAIN)) == 6
+    assert again.built == 1
+
+
 def test_a_library_without_its_text_is_built_again(tmp_path: Path) -> None:
     kernels = KernelCache(tmp_path / "cache")
     library = kernels.library(text(3), TOOLCHAIN)

@@ -4,32 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from engine.data.corpora import decode_text, load_corpus
 from engine.models.config import read_config
+from service.api.uploads import TextCheck
 from service.errors import InvalidFieldsError
 from service.jobs.lanes import BATCH, QUICK
 from service.specs import KINDS, ModelFacts, Prepared, TextFacts, text_facts
 from service.specs.limits import CAPS, check_caps
+from service.specs.train import NAMED, Train
 
 TEXT = "the quick brown fox jumps over the lazy dog " * 30
 BODY: dict[str, Any] = {"model": {"name": "gpt"}, "corpus": {"text": TEXT}}
 
 
 class Shelf:
-    """A catalogue with one file and two models."""
+    """A catalogue with one file and three models, of which one says its characters."""
 
     async def file(self, file_id: str) -> TextFacts | None:
-        return TextFacts("b" * 64, 100, 30) if file_id == "file_1" else None
+        return TextFacts("b" * 64, 100, "abc") if file_id == "file_1" else None
 
     async def model(self, name: str) -> ModelFacts | None:
-        parameters = {"small": 1000, "large": 10**8}.get(name)
-        return None if parameters is None else ModelFacts("model_1", "a" * 64, parameters)
+        parameters = {"small": 1000, "large": 10**8, "abc": 1000}.get(name)
+        alphabet = "abc" if name == "abc" else None
+        return None if parameters is None else ModelFacts("model_1", "a" * 64, parameters, alphabet)
 
 
 def prepare(kind: str, body: dict[str, Any]) -> Prepared:
@@ -64,9 +69,8 @@ def test_the_prepared_spec_can_be_prepared_again() -> None:
 
 
 def test_the_demo_model_has_the_parameters_that_its_configuration_counts() -> None:
-    text = "".join(map(chr, range(0x21, 0x21 + 65))) * 10
-    estimate = train(corpus={"text": text}).estimate
-    assert estimate["parameters"] == 550_977
+    assert train(corpus={"name": "shakespeare"}).estimate["parameters"] == 550_720
+    assert train(corpus={"name": "tinyshakespeare"}).estimate["parameters"] == 550_977
 
 
 @pytest.mark.parametrize("name", ["gpt", "bigram", "mlp"])
@@ -84,6 +88,72 @@ def test_cost_grows_with_steps_and_batch(steps: int, batch: int) -> None:
     assert less["flops"] < more["flops"]
     assert less["memory_bytes"] < more["memory_bytes"]
     assert less["parameters"] == more["parameters"]
+
+
+def test_the_named_corpora_have_the_facts_that_the_table_says(shared: Path) -> None:
+    texts = {
+        "shakespeare": load_corpus("shakespeare"),
+        "tinyshakespeare": (shared / "data" / "tinyshakespeare.txt").read_text("utf-8"),
+    }
+    assert texts.keys() == NAMED.keys()
+    for name, text in texts.items():
+        assert (NAMED[name].characters, NAMED[name].alphabet) == (len(text), "".join(sorted(set(text))))
+
+
+@given(st.text(alphabet="a\r\n\ufeffé"))
+def test_facts_are_those_of_the_text_that_the_worker_reads(text: str) -> None:
+    facts = text_facts(text)
+    read = decode_text(text.encode()) if text else ""
+    assert (facts.characters, facts.alphabet) == (len(read), "".join(sorted(set(read))))
+    check = TextCheck()
+    for byte in text.encode():
+        check.feed(bytes([byte]))
+    check.feed(b"", final=True)
+    assert (check.characters, check.alphabet) == (facts.characters, facts.alphabet)
+
+
+@pytest.mark.parametrize(
+    "corpus, good, bad",
+    [
+        ({"text": TEXT}, ["the ", "\n"], "The dog"),
+        ({"file": "file_1"}, ["cab"], "d"),
+        ({"name": "shakespeare"}, ["ROMEO:"], "Act 1"),
+        ({"name": "tinyshakespeare"}, ["3"], "Act 1"),
+    ],
+)
+def test_a_prompt_must_have_the_characters_of_the_text(
+    corpus: dict[str, str], good: list[str], bad: str
+) -> None:
+    assert train(corpus=corpus, prompts=good).spec["prompts"] == good
+    problem = refusal("train", {**BODY, "corpus": corpus, "prompts": [*good, bad]})
+    assert [error.param for error in problem.errors] == [f"spec.prompts.{len(good)}"]
+    assert repr(bad) in problem.detail
+
+
+def test_a_prompt_must_have_the_characters_of_the_model_where_they_are_known() -> None:
+    assert prepare("sample", {"model": "abc", "prompt": "cab"})
+    assert prepare("sample", {"model": "abc"}).spec["prompt"] == "\n"
+    assert prepare("sample", {"model": "small", "prompt": "Zoë"})
+    error = refusal("sample", {"model": "abc", "prompt": "abcd\n"}).errors[0]
+    assert error.param == "spec.prompt"
+    assert error.rule.endswith("lacks '\\n', 'd'")
+
+
+@pytest.mark.parametrize("optimizer", get_args(Train.model_fields["optimizer"].annotation))
+def test_a_momentum_is_for_sgd_alone(optimizer: str) -> None:
+    assert train(optimizer=optimizer)
+    if optimizer == "sgd":
+        assert train(optimizer=optimizer, momentum=0.5)
+    else:
+        problem = refusal("train", {**BODY, "optimizer": optimizer, "momentum": 0.5})
+        assert (problem.param, problem.errors[0].value) == ("spec.momentum", "0.5")
+
+
+def test_the_estimated_time_counts_evaluations_and_samples() -> None:
+    rarely = train(eval_every=0, sample_every=0).estimate["seconds"]
+    assert train(eval_every=1, sample_every=0).estimate["seconds"] > rarely
+    assert train(eval_every=0, sample_every=1).estimate["seconds"] > rarely
+    assert train(eval_every=0, sample_every=0, steps=2000).estimate["seconds"] > 1.9 * rarely
 
 
 def test_a_text_becomes_a_blob() -> None:

@@ -181,6 +181,7 @@ class TrainingRun:
             "weights": self._weights,
             "owner": job.owner,
             "config": {**self._spec["model"], "vocab_size": self._training.tokenizer.vocab_size},
+            "alphabet": self._training.tokenizer.characters,
             "created": int(time.time()),
         }
         return Outcome({**result, "model": model_id}, Model(model_id, record, alias))

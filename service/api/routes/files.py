@@ -51,7 +51,7 @@ def file_view(record: Json) -> dict[str, Any]:
         "purpose": record["purpose"],
         "status": "processed",
         "characters": record["characters"],
-        "vocabulary": record["vocabulary"],
+        "vocabulary": len(record["alphabet"]),
         "sha256": record["blob"],
     }
 
@@ -77,7 +77,7 @@ async def upload_file(request: Request) -> Response:
         "filename": clean_name(form.filename),
         "purpose": form.fields.get("purpose", "corpus")[:64],
         "characters": form.check.characters,
-        "vocabulary": form.check.vocabulary,
+        "alphabet": form.check.alphabet,
     }
     async with backend.redis.pipeline(transaction=True) as pipe:
         pipe.set(key("file", file_id), dumps(record))

@@ -14,7 +14,7 @@ from service.api.backend import Backend, answer, backend_of, principal_of
 from service.api.download import blob_response
 from service.api.hub import End
 from service.api.openapi import json_body
-from service.api.pages import Page
+from service.api.pages import Page, check_cursor
 from service.api.requests import parse, read_body
 from service.api.submit import JobRequest, Options, Submission, Submitted, find_kind, prepare, submit
 from service.api.views import job_view
@@ -101,6 +101,7 @@ async def list_jobs(
     kind: Annotated[str | None, Query(description="kinds, separated by commas")] = None,
 ) -> dict[str, Any]:
     """A page of the jobs that are not ephemeral."""
+    check_cursor(page, "job")
     found = await calls.arun(
         backend_of(request).redis,
         calls.list_jobs(
