@@ -259,7 +259,7 @@ class Binding:
                     users[block, number] = users.get((block, number), 0) + 1
         found = []
         for step in self.blueprint.steps:
-            if isinstance(step, FusedStep) and not step.fixed:
+            if isinstance(step, FusedStep | DotStep) and not step.fixed:
                 for old, new in step.takeovers:
                     former, heir = self.block(old), self.block(new)
                     in_arena = former.base == heir.base == ARENA
