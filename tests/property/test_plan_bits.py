@@ -4,6 +4,8 @@ threads.
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given as draw
@@ -175,7 +177,7 @@ def test_results_that_go_past_the_caches(dtype: DType) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
-    ["gcc -O3", "gcc -mno-avx512f", "clang", "python -m ziglang cc"],
+    ["gcc -O3", "gcc -mno-avx512f", "clang", f"{sys.executable} -m ziglang cc"],
     ids=lambda text: text.split()[-1],
 )
 def test_compilers_and_targets(command: str) -> None:
