@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from engine.core.dtype import int32 as int32
     from engine.core.dtype import int64 as int64
     from engine.core.dtype import uint32 as uint32
+    from engine.parameters import Parameters as Parameters
     from engine.random import Generator as Generator
     from engine.random import manual_seed as manual_seed
     from engine.random import rand as rand
     from engine.random import randn as randn
+    from engine.record import Graph as Graph
     from engine.tensor import Tensor as Tensor
     from engine.tensor import arange as arange
     from engine.tensor import cat as cat
@@ -39,10 +41,14 @@ if TYPE_CHECKING:
     from engine.tensor import zeros as zeros
     from engine.tensor import zeros_like as zeros_like
     from engine.tensor.check import grad_check as grad_check
+    from engine.tracing import compile as compile
 
 _MODULES = {
     "engine.tensor.check": ("grad_check",),
     "engine.core.dtype": ("bfloat16", "bool_", "float32", "float64", "int32", "int64", "uint32"),
+    "engine.tracing": ("compile",),
+    "engine.parameters": ("Parameters",),
+    "engine.record": ("Graph",),
     "engine.random": ("Generator", "manual_seed", "rand", "randn"),
     "engine.tensor": (
         *("Tensor", "arange", "cat", "enable_grad", "eye", "full", "linspace", "no_grad", "one_hot", "ones"),

@@ -6,6 +6,7 @@ EngineError
 ├── BoundsError  (IndexError)    an index outside its axis where the mode is "checked"
 ├── ConfigError  (ValueError)    a field of a model's configuration (in ``models.config``)
 ├── GradientError (RuntimeError) a gradient that cannot be taken
+├── TracingError (RuntimeError)  a value asked for while a function is traced
 └── DeviceError  (RuntimeError)  no compiler, a failed build, a device that is not there
 """
 
@@ -34,3 +35,7 @@ class GradientError(EngineError, RuntimeError):
 
 class DeviceError(EngineError, RuntimeError):
     """A device or its compiler cannot do what was asked."""
+
+
+class TracingError(EngineError, RuntimeError):
+    """A function asks for a value while it is traced."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from math import pi, prod
 
 from engine.core.dtype import DType, float32, float64, uint32
+from engine.devices.array import Array
 from engine.tensor import Tensor
-from engine.tensor.cell import apply
+from engine.tensor.cell import apply, from_host
 from engine.tensor.movement import shape_of
 
 _SEEDS = 2**64
@@ -45,14 +46,21 @@ class Generator:
         if not 0 <= state.seed < _SEEDS:
             raise ValueError(f"seed is {state.seed}; it must be an integer from 0 up to 2**64 - 1")
         self._seed, self._ordinal = state.seed, state.ordinal
-        self._key = Tensor([state.seed & 0xFFFFFFFF, state.seed >> 32], uint32)
+        self._key = Array.from_list([state.seed & 0xFFFFFFFF, state.seed >> 32], (2,), uint32)
 
     def bits(self, *shape: int | Sequence[int]) -> Tensor:
         """uint32 words, each of the 2³² values equally likely."""
         sizes = shape_of(shape)
-        ordinal = Tensor(self._ordinal & 0xFFFFFFFF, uint32)
-        self._ordinal += 1
-        return apply("random_bits", (self._key, ordinal), sizes)
+        key, ordinal = from_host(self._next_call, (((2,), uint32), ((), uint32)), self._last_call)
+        return apply("random_bits", (key, ordinal), sizes)
+
+    def _last_call(self) -> None:
+        self._ordinal -= 1
+
+    def _next_call(self) -> list[Array]:
+        ordinal = self._ordinal
+        self._ordinal = ordinal + 1
+        return [self._key, Array.from_list([ordinal & 0xFFFFFFFF], (), uint32)]
 
     def uniform(
         self, *shape: int | Sequence[int], low: float = 0.0, high: float = 1.0, dtype: DType = float32

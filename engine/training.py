@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from engine.core.dtype import int64
 from engine.data.tokenizer import CharTokenizer
 from engine.data.windows import Batch, Windows, split, validation_windows
 from engine.models.build import build_model, load_model, save_model
@@ -21,6 +22,7 @@ from engine.optim.schedule import Schedule, constant, cosine, linear, step_decay
 from engine.random import Generator, derived_seed
 from engine.serialize import load, save
 from engine.tensor import Tensor, no_grad
+from engine.tracing import compile
 
 VALIDATION_WINDOWS = 100
 _EVALUATED_AT_ONCE = 50
@@ -124,17 +126,26 @@ class Training:
         self._optimizer = _make_optimizer(self.spec, self.model.parameters())
         self._schedule = _make_schedule(self.spec)
         self._loss = CrossEntropyLoss()
+        self._cursor = Generator()
+        self._compiled_step = compile(self._step)
+        self._compiled_loss = compile(self._held_out_loss)
 
     def run_step(self) -> dict[str, float]:
         """Trains on the next batch and returns this step's loss, lr and grad_norm.
 
         Loss and norm may be NaN or inf; what to do then is the caller's to decide.
         """
-        batch = self._windows.batch(self.step, self.spec.batch)
+        self._windows.seek(self._cursor, self.step)
         self._optimizer.lr = self.spec.lr * self._schedule(self.step)
-        self.model.train()
         self._generator.seed(derived_seed(self.spec.seed, _DROPOUT_STREAM, self.step))
-        loss = self._batch_loss(batch)
+        self._switch(training=True)
+        loss, norm = self._compiled_step()
+        self.step += 1
+        return {"loss": loss.item(), "lr": self._optimizer.lr, "grad_norm": norm.item()}
+
+    def _step(self) -> tuple[Tensor, Tensor]:
+        """One update on the batch at the cursor; the loss and the norm of the gradients before it."""
+        loss = self._batch_loss(self._windows.draw(self._cursor, self.spec.batch))
         loss.backward()
         parameters = self._optimizer.parameters
         norm = (
@@ -142,8 +153,11 @@ class Training:
         )
         self._optimizer.step()
         self._optimizer.zero_grad()
-        self.step += 1
-        return {"loss": loss.item(), "lr": self._optimizer.lr, "grad_norm": norm}
+        return loss, norm
+
+    def _switch(self, training: bool) -> None:
+        if self.model.training is not training:
+            self.model.train(training)
 
     def _batch_loss(self, batch: Batch) -> Tensor:
         logits = self.model(batch.tokens)
@@ -151,13 +165,16 @@ class Training:
 
     def evaluate(self) -> float:
         """The mean loss over at most 100 fixed windows of the held-out text."""
-        self.model.eval()
+        self._switch(training=False)
         total = 0.0
         with no_grad():
             for first in range(0, len(self._evaluated), _EVALUATED_AT_ONCE):
                 starts = self._evaluated[first : first + _EVALUATED_AT_ONCE]
-                total += self._batch_loss(self._held_out.at(starts)).item() * len(starts)
+                total += self._compiled_loss(Tensor(starts, int64)).item() * len(starts)
         return total / len(self._evaluated)
+
+    def _held_out_loss(self, starts: Tensor) -> Tensor:
+        return self._batch_loss(self._held_out.at(starts))
 
     def sample(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -39,6 +40,25 @@ class Poly:
 
     def __rsub__(self, other: int) -> Dim:
         return other + self * -1
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        """The exact quotient. Raises TypeError where one is not known to exist."""
+        divisor = _terms(other)
+        if len(divisor) != 1 or not divisor[0][1]:
+            raise TypeError(f"{self} cannot be divided by {other}; divide by a product")
+        monomial, factor = divisor[0]
+        quotient = []
+        for own, number in self.terms:
+            rest = Counter(own) - Counter(monomial)
+            if number % factor or rest.total() != len(own) - len(monomial):
+                raise TypeError(f"{self} is not known to be a multiple of {other}")
+            quotient.append((tuple(sorted(rest.elements())), number // factor))
+        return _collect(quotient)
+
+    def __mod__(self, other: Dim) -> int:
+        """0 where the quotient is exact. Raises TypeError elsewhere."""
+        self.__floordiv__(other)
+        return 0
 
     def __str__(self) -> str:
         return " + ".join(_term_text(monomial, factor) for monomial, factor in reversed(self.terms))

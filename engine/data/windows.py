@@ -10,6 +10,7 @@ from engine.core.dtype import int64
 from engine.random import Generator, GeneratorState, derived_seed
 from engine.tensor import Tensor, arange, no_grad
 from engine.tensor.cell import apply
+from engine.tensor.promotion import as_tensor
 
 VALIDATION_SHARE = 0.1
 _STREAM = 1
@@ -45,13 +46,21 @@ class Windows:
     def batch(self, step: int, rows: int) -> Batch:
         """``rows`` windows at random positions, each position equally likely."""
         generator = Generator()
-        generator.state = GeneratorState(self._seed, step)
-        return self.at(generator.integers(0, self.count, (rows,)))
+        self.seek(generator, step)
+        return self.draw(generator, rows)
 
-    def at(self, starts: Sequence[int]) -> Batch:
-        """The windows that begin at ``starts``."""
+    def seek(self, generator: Generator, step: int) -> None:
+        """Puts ``generator`` where ``draw`` gives the batch of ``step``."""
+        generator.state = GeneratorState(self._seed, step)
+
+    def draw(self, generator: Generator, rows: int) -> Batch:
+        """``rows`` windows at positions from ``generator``, one product each (Lemire 2019)."""
+        return self.at((generator.bits(rows).astype(int64) * self.count) >> 32)
+
+    def at(self, starts: Tensor | Sequence[int]) -> Batch:
+        """The windows that begin at ``starts``, int64 (rows,)."""
         with no_grad():
-            places = Tensor(list(starts), int64).unsqueeze(1) + self._offsets
+            places = as_tensor(starts).unsqueeze(1) + self._offsets
             rows = apply("gather", (self._ids, places), "checked")
             return Batch(rows[:, :-1], rows[:, 1:])
 

@@ -18,6 +18,7 @@ KEPT_BYTES = 512 << 20  # freed memory held for reuse; what exceeds it goes back
 ffi = FFI()
 ffi.cdef("int posix_memalign(void **, size_t, size_t); void free(void *);")
 _libc = ffi.dlopen(None)
+_BYTES = ffi.typeof("char *")
 
 
 class _Pool:
@@ -76,6 +77,10 @@ class Storage:
         else:
             _POOL.release(self.address)
 
+    def view(self) -> memoryview:
+        """The bytes, writable, for as long as the caller holds this object."""
+        return memoryview(ffi.buffer(ffi.cast(_BYTES, self.address), self.nbytes))
+
     def buffer(self) -> memoryview:
         """The bytes, writable."""
         pointer = ffi.cast("void *", self.address)
@@ -111,7 +116,7 @@ class Array:
         result = Array.empty(shape, dtype)
         if len(raw) != result.storage.nbytes:
             raise ValueError(f"{len(raw)} bytes for {dtype}{shape}, which takes {result.storage.nbytes}")
-        result.storage.buffer()[:] = raw
+        result.storage.view()[:] = raw
         return result
 
     @staticmethod
@@ -125,7 +130,7 @@ class Array:
 
     def fill(self, values: Sequence[float]) -> None:
         """Writes row-major numbers into a fresh contiguous array."""
-        self.storage.buffer()[:] = memoryview(_packed(values, self.dtype)).cast("B")
+        self.storage.view()[:] = memoryview(_packed(values, self.dtype)).cast("B")
 
     @property
     def size(self) -> int:
@@ -166,7 +171,7 @@ class Array:
 
     def flat(self) -> list[Any]:
         """The stored items in row-major order: numbers, and for bfloat16 its 16 bits."""
-        items = self.elements()
+        items: memoryview = self.storage.view().cast(self.dtype.struct)  # type: ignore[call-overload]
         if self.is_contiguous:
             return items[self.offset : self.offset + self.size].tolist()
         return [items[position] for position in strided_offsets(self.offset, self.shape, self.strides)]
@@ -175,7 +180,7 @@ class Array:
         """Row-major little-endian elements."""
         if self.is_contiguous:
             start = self.offset * self.dtype.size
-            return bytes(self.storage.buffer()[start : start + self.nbytes])
+            return bytes(self.storage.view()[start : start + self.nbytes])
         return array(self.dtype.struct.replace("?", "B"), self.flat()).tobytes()
 
     def tolist(self) -> Any:

@@ -29,7 +29,7 @@ def evaluate(nodes: Sequence[Node], device: Device) -> list[Array]:
         op = node.op
         operands = node.inputs
         arrays = [operand.value or values[operand] for operand in operands]
-        result = view(op, node.attrs, arrays[0]) if arrays else None
+        result = view(op, node.attrs, arrays[0]) if arrays and isinstance(arrays[0], Array) else None
         if result is None:
             if not arrays and op in ("input", "parameter"):
                 raise DeviceError(

@@ -58,6 +58,8 @@ def kernel_name(op: str, operands: Sequence[DType], result: DType) -> str:
 def expression(op: str, operands: Sequence[DType], result: DType, names: Sequence[str]) -> str:
     """The table's text for ``op`` with ``names`` for its operands; bfloat16 is computed as float32."""
     text = OPS[op].c
+    if op in ("cast", "bitcast") and list(operands) == [result]:
+        return names[0]
     if text is None:
         raise ValueError(f"{op} is not elementwise: it has no C text")
     return text.format(*names, t=_computed(operands[-1]).suffix, u=_computed(result).suffix)

@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from math import inf
 from typing import Literal, Protocol
 
-from engine.core.dtype import bool_, float32, int64
+from engine.core.dtype import float32, int64
 from engine.devices.array import Array
-from engine.devices.device import current_device
-from engine.devices.replay import Replay
 from engine.models.build import LanguageModel
 from engine.nn.attention import KeysAndValues, Place, rotation
 from engine.nn.transformer import GPT
-from engine.tensor import Tensor, no_grad
-from engine.tensor.cell import record_all
+from engine.tensor import Tensor, arange, no_grad, where
+from engine.tensor.cell import from_host
+from engine.tracing import compile
 
 Window = Literal["half", "exact"]
-_MASKED = float32.encode(-inf)
 
 
 class Decoder(Protocol):
@@ -42,8 +40,12 @@ class WindowDecoder:
 
 def last_logits(model: LanguageModel, tokens: Sequence[int]) -> Tensor:
     """Logits (vocab_size,) of what follows ``tokens``, computed from all of them."""
+    return _last_of(model, Tensor([list(tokens)], int64))
+
+
+def _last_of(model: LanguageModel, tokens: Tensor) -> Tensor:
     with no_grad():
-        return model(Tensor([list(tokens)], int64))[0, -1]
+        return model(tokens)[0, -1]
 
 
 class GPTDecoder:
@@ -60,78 +62,58 @@ class GPTDecoder:
         self._room = model.config.seq_len
         self._tokens: list[int] = []
         self._step = _GPTStep(model)
+        self._whole = compile(lambda tokens: _last_of(model, tokens))
 
     def feed(self, token: int) -> Tensor:
         if self._model.positions is not None and len(self._tokens) == self._room:
             if self._window == "exact":
                 self._tokens = [*self._tokens[1:], token]
-                return last_logits(self._model, self._tokens)
+                return self._whole(Tensor([self._tokens], int64))
             again, self._tokens = self._tokens[self._room - self._room // 2 :], []
             for old in again:
                 self.feed(old)
         self._tokens.append(token)
-        return Tensor.of_array(self._step.run(token, len(self._tokens) - 1)).flatten()
+        return self._step.run(token, len(self._tokens) - 1)
 
 
 class _GPTStep:
-    """The computation of one position, recorded once and replayed with the memory in its buffers."""
+    """The computation of one position: a plan that holds the memory as its state."""
 
     def __init__(self, model: GPT) -> None:
         config = model.config
+        self._model = model
         self._room = config.seq_len
         self._size = config.embed_dim // config.num_heads
-        self._vocab = config.vocab_size
-        self._vectors = _rows(model.embedding.weight)
-        self._positions = None if model.positions is None else _rows(model.positions)
         shape = (1, config.num_heads, self._size, self._room)
-        vectors = [Tensor.zeros(1, 1, config.embed_dim) for _ in (0, *(self._positions or [])[:1])]
-        place = Place(
-            Tensor([i == 0 for i in range(self._room)], bool_),
-            Tensor([0.0] + [-inf] * (self._room - 1), float32),
-            rotation(0, 1, self._size, float32) if self._positions is None else None,
-        )
-        memories = [KeysAndValues(Tensor.zeros(shape), Tensor.zeros(shape)) for _ in range(config.num_layers)]
-        given = [*vectors, place.slot, place.bias, *(place.turn or ())]
-        old = [x.node for layer in memories for x in (layer.keys, layer.values)]
-        leaves = [x.node for x in given]
-        with record_all():
-            logits = model.step(vectors[0] if len(vectors) == 1 else vectors[0] + vectors[1], memories, place)
-        new = [x.node for layer in memories for x in (layer.keys, layer.values)]
-        feedback = list(zip(new, old, strict=True))
-        self._replay = Replay([logits.node], [*leaves, *old], current_device(), feedback)
+        self._memories = [
+            KeysAndValues(Tensor.zeros(shape), Tensor.zeros(shape)) for _ in range(config.num_layers)
+        ]
+        self._token = self._position = 0
+        self._forward = compile(self._logits)
 
-    def run(self, token: int, position: int) -> Array:
-        """Logits (1, 1, vocab_size) with ``token`` at ``position``, in place of that ``room`` before it."""
-        if not 0 <= token < self._vocab:
-            raise IndexError(f"token {token} is outside the vocabulary of {self._vocab}")
-        vectors = [self._vectors[token]]
-        if self._positions is not None:
-            vectors.append(self._positions[position])
-            turn = []
-        else:
-            turn = [x.tobytes() for x in rotation(position, 1, self._size, float32)]
-        self._replay.run(
-            *vectors, _slot(position % self._room, self._room), _bias(position + 1, self._room), *turn
-        )
-        logits: Array = self._replay.outputs[0]
-        return logits
+    def run(self, token: int, position: int) -> Tensor:
+        """Logits (vocab_size,) with ``token`` at ``position``, in place of that ``room`` before it."""
+        if not 0 <= token < self._model.config.vocab_size:
+            raise IndexError(f"token {token} is outside the vocabulary of {self._model.config.vocab_size}")
+        self._token, self._position = token, position
+        return self._forward()
 
+    def _given(self) -> list[Array]:
+        return [Array.from_list([value], (1,), int64) for value in (self._token, self._position)]
 
-def _rows(table: Tensor) -> list[bytes]:
-    """The elements of each row of a table."""
-    raw = table.tobytes()
-    size = len(raw) // table.shape[0]
-    return [raw[i : i + size] for i in range(0, len(raw), size)]
-
-
-def _slot(place: int, room: int) -> bytes:
-    """bool (room,): true at ``place``."""
-    return bytes(place) + b"\1" + bytes(room - place - 1)
-
-
-def _bias(seen: int, room: int) -> bytes:
-    """float32 (room,): 0 for the first ``seen``, -inf for the rest."""
-    return bytes(4 * min(seen, room)) + _MASKED * max(room - seen, 0)
+    def _logits(self) -> Tensor:
+        token, position = from_host(self._given, [((1,), int64)] * 2)
+        model, room = self._model, self._room
+        with no_grad():
+            x = model.embedding(token.unsqueeze(0))
+            turn = None
+            if model.positions is None:
+                turn = rotation(position, self._size, float32)
+            else:
+                x = x + model.positions[position]
+            slots = arange(room)
+            place = Place(slots == position % room, where(slots <= position, 0.0, -inf), turn)
+            return model.step(x, self._memories, place).flatten()
 
 
 def decoder_of(model: LanguageModel, window: Window) -> Decoder:

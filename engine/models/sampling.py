@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 
 from engine.data.tokenizer import CharTokenizer
-from engine.devices.device import current_device
-from engine.devices.replay import Replay
 from engine.models.build import LanguageModel
 from engine.models.build import load_model as load_model
 from engine.models.decoding import Decoder, Window, decoder_of, read
 from engine.random import Generator
 from engine.tensor import Tensor
-from engine.tensor.cell import record_all
+from engine.tracing import compile
 
 _DRAWN_AT_ONCE = 64
 _COLDEST = 1e-3
@@ -67,23 +65,23 @@ class Choice:
         return order[bisect_right(sums, uniform * sums[-1])]
 
 
-class _Chooser:
-    """A choice made again and again: log-probabilities and weights are one recorded computation."""
+@compile
+def _weigh(logits: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """Log-probabilities, and probabilities at the temperature 1 / ``scale``."""
+    logprobs = logits.log_softmax()
+    return logprobs, (logprobs * scale).softmax()
 
-    def __init__(self, choice: Choice, vocab_size: int) -> None:
+
+class _Chooser:
+    """A choice made again and again."""
+
+    def __init__(self, choice: Choice) -> None:
         self._choice = choice
-        scale = 1.0 if choice.is_greedy else 1.0 / choice.temperature
-        logits = Tensor.zeros(vocab_size)
-        leaf = logits.node
-        with record_all():
-            logprobs = logits.log_softmax()
-            weights = (logprobs * scale).softmax()
-        self._replay = Replay([logprobs.node, weights.node], [leaf], current_device())
+        self._scale = Tensor(1.0 if choice.is_greedy else 1.0 / choice.temperature)
 
     def pick(self, logits: Tensor, uniform: float) -> tuple[int, float]:
         """A token and its log-probability, for ``uniform`` in [0, 1). ValueError where the logits are NaN."""
-        self._replay.run(logits.tobytes())
-        logprobs, weights = (output.tolist() for output in self._replay.outputs)
+        logprobs, weights = (x.tolist() for x in _weigh(logits.detach(), self._scale))
         if not sum(weights) > 0.0:
             raise ValueError("the model gives NaN for probabilities: its weights are damaged or diverged")
         greedy = self._choice.is_greedy
@@ -119,7 +117,7 @@ def generate(
     model.eval()
     decoder = decoder_of(model, window)
     logits = read(decoder, tokenizer.encode(start)[-model.config.seq_len :])
-    tokens = _tokens(decoder, logits, tokenizer, _Chooser(choice, tokenizer.vocab_size), Generator(seed))
+    tokens = _tokens(decoder, logits, tokenizer, _Chooser(choice), Generator(seed))
     return _until(islice(tokens, max_tokens), [text for text in stops if text])
 
 

@@ -27,7 +27,19 @@ typedef struct {
     int64_t b_row, b_col; /* of b along k and along n */
     int64_t batch_rank;
     int64_t batch[GM_MAX_BATCH], a_batch[GM_MAX_BATCH], b_batch[GM_MAX_BATCH];
+    int64_t whole_rows; /* whether an epilogue needs whole rows of the output */
 } gm_dot;
+
+/* An epilogue works on rows [r0, r1) and columns [c0, c1) of the output, all products' rows counted as one,
+ * as soon as they are complete. Its buffers follow those of the product, its dims the gm_dot. */
+typedef void (*gm_rows)(void **bufs, const int64_t *dims, int64_t chunk, int64_t r0, int64_t r1, int64_t c0,
+                        int64_t c1);
+typedef struct {
+    gm_rows run;
+    void **bufs;
+    const int64_t *dims;
+    int64_t chunk, row, column; /* where the block begins in the output */
+} gm_epilogue;
 
 /* ---- tile shapes: rows x vectors of accumulators that fit the registers beside the operands ---- */
 
@@ -53,6 +65,10 @@ typedef struct {
 #define GM_ROWS_13(C, F) GM_ROWS_12(C, F) C(12, F)
 #define GM_ROWS_14(C, F) GM_ROWS_13(C, F) C(13, F)
 
+/* Tiles that turn b: the first so many rows, one vector each. */
+#define GM_EVERY_TURNED_4(F) F(1) F(2) F(3) F(4)
+#define GM_EVERY_TURNED_8(F) GM_EVERY_TURNED_4(F) F(5) F(6) F(7) F(8)
+
 #define GM_TILES_6(F, C) F(1, C) F(2, C) F(3, C) F(4, C) F(5, C) F(6, C)
 #define GM_TILES_8(F, C) GM_TILES_6(F, C) F(7, C) F(8, C)
 #define GM_TILES_14(F, C) GM_TILES_8(F, C) F(9, C) F(10, C) F(11, C) F(12, C) F(13, C) F(14, C)
@@ -62,14 +78,20 @@ typedef struct {
 enum { GM_ROWS = 14, GM_VECTORS = 2 };
 #define GM_EVERY_TILE(F) GM_TILES_14(F, 1) GM_TILES_14(F, 2) F(1, 8) F(2, 8) F(3, 6) F(4, 6)
 #define GM_THIN_VECTORS 8, 8, 6, 6
+#define GM_EVERY_TURNED GM_EVERY_TURNED_8
+enum { GM_TURNED = 8 };
 #elif VB == 32
 enum { GM_ROWS = 6, GM_VECTORS = 2 };
 #define GM_EVERY_TILE(F) GM_TILES_6(F, 1) GM_TILES_6(F, 2) F(1, 8) F(2, 6) F(3, 4) F(4, 3)
 #define GM_THIN_VECTORS 8, 6, 4, 3
+#define GM_EVERY_TURNED GM_EVERY_TURNED_4
+enum { GM_TURNED = 4 };
 #else
 enum { GM_ROWS = 8, GM_VECTORS = 3 };
 #define GM_EVERY_TILE(F) GM_TILES_8(F, 1) GM_TILES_8(F, 2) GM_TILES_8(F, 3) F(1, 8) F(2, 8) F(3, 6) F(4, 6)
 #define GM_THIN_VECTORS 8, 8, 6, 6
+#define GM_EVERY_TURNED GM_EVERY_TURNED_8
+enum { GM_TURNED = 8 };
 #endif
 enum { GM_THIN = 4, GM_WIDEST = 8 };
 
@@ -83,15 +105,15 @@ enum { GM_SLAB_BYTES = 1024, GM_STRIP_ROW = GM_PANEL + 16 };
 #define GM_A_2 a[a_row2]
 #define GM_A_3 a[a_row3]
 #define GM_A_4 a[a_row4]
-#define GM_A_5 a5[0]
-#define GM_A_6 a5[a_row]
-#define GM_A_7 a5[a_row2]
-#define GM_A_8 a5[a_row3]
-#define GM_A_9 a5[a_row4]
-#define GM_A_10 a10[0]
-#define GM_A_11 a10[a_row]
-#define GM_A_12 a10[a_row2]
-#define GM_A_13 a10[a_row3]
+#define GM_A_5 a_fifth[0]
+#define GM_A_6 a_fifth[a_row]
+#define GM_A_7 a_fifth[a_row2]
+#define GM_A_8 a_fifth[a_row3]
+#define GM_A_9 a_fifth[a_row4]
+#define GM_A_10 a_tenth[0]
+#define GM_A_11 a_tenth[a_row]
+#define GM_A_12 a_tenth[a_row2]
+#define GM_A_13 a_tenth[a_row3]
 
 /* GM_LIST: 0 … L-1. GM_TURN: the interleavings that transpose L vectors of L lanes, from names a… to e… */
 #define GM_LIST_2(F) F(0) F(1)
@@ -133,6 +155,11 @@ static inline int gm_b_in_place(const gm_dot *d, int64_t rows, int64_t size) {
     return d->b_row * size % GM_PAGE != 0 && (d->m <= GM_FEW_TILES * GM_ROWS || d->n * d->k * size <= GM_CACHE);
 }
 
+/* Whether tiles turn b in registers: k runs along its memory, and the few rows read it once anyway. */
+static inline int gm_is_turned(const gm_dot *d, int64_t rows) {
+    return d->b_row == 1 && d->b_col != 1 && rows <= GM_TURNED;
+}
+
 /* Whether rows of a are pages apart, and used by enough tiles to be copied. */
 static inline int gm_a_collides(const gm_dot *d, int64_t columns, int64_t size) {
     return d->a_col == 1 && d->m > GM_THIN && columns > 64 && d->a_row != 0 && d->a_row * size % GM_PAGE == 0;
@@ -141,7 +168,7 @@ static inline int gm_a_collides(const gm_dot *d, int64_t columns, int64_t size) 
 /* The product as it is computed: one with a single column is turned into one with a single row. */
 static inline const gm_dot *gm_oriented(const gm_dot *d, gm_dot *turned) {
     if (d->n != 1 || d->m == 1) return d;
-    *turned = (gm_dot){1, d->m, d->k, d->b_col, d->b_row, d->a_col, d->a_row, d->batch_rank, {0}, {0}, {0}};
+    *turned = (gm_dot){1, d->m, d->k, d->b_col, d->b_row, d->a_col, d->a_row, d->batch_rank, {0}, {0}, {0}, 0};
     for (int64_t i = 0; i < d->batch_rank; i++) {
         turned->batch[i] = d->batch[i];
         turned->a_batch[i] = d->b_batch[i];
@@ -150,7 +177,7 @@ static inline const gm_dot *gm_oriented(const gm_dot *d, gm_dot *turned) {
     return turned;
 }
 
-enum { GM_CHUNK_WORK = 1 << 20, GM_MANY_CHUNKS = 32, GM_CHUNK_COLUMNS = 256 };
+enum { GM_CHUNK_WORK = 1 << 19, GM_MANY_CHUNKS = 32, GM_CHUNK_COLUMNS = 128 };
 /* Least rows of a chunk, in tiles; more where each chunk packs b for itself. */
 enum { GM_CHUNK_TILES = 3, GM_PACKING_TILES = 16 };
 
@@ -158,6 +185,11 @@ typedef struct {
     int64_t batches, row_chunks, column_chunks; /* products in all, and the cuts of each */
     int64_t per_chunk;                          /* whole products in a chunk, where none is cut */
 } gm_cut;
+
+/* Where chunks are few, a power of two of them: two or four threads finish together. */
+static inline int64_t gm_few_chunks(int64_t chunks) {
+    return chunks < 4 ? gm_min(chunks, 2) : chunks < 8 ? 4 : chunks;
+}
 
 static inline gm_cut gm_cut_of(const gm_dot *d, int64_t size) {
     gm_cut cut = {1, 1, 1, 1};
@@ -169,8 +201,9 @@ static inline gm_cut gm_cut_of(const gm_dot *d, int64_t size) {
     }
     int64_t wanted = gm_min(gm_ceil_div(work, GM_CHUNK_WORK), GM_MANY_CHUNKS);
     int64_t tiles = gm_b_in_place(d, d->m, size) ? GM_CHUNK_TILES : GM_PACKING_TILES;
-    cut.row_chunks = gm_min(wanted, gm_ceil_div(d->m, tiles * GM_ROWS));
-    cut.column_chunks = gm_min(gm_ceil_div(wanted, cut.row_chunks), gm_ceil_div(d->n, GM_CHUNK_COLUMNS));
+    cut.row_chunks = gm_few_chunks(gm_min(wanted, gm_ceil_div(d->m, tiles * GM_ROWS)));
+    if (!d->whole_rows)
+        cut.column_chunks = gm_min(gm_ceil_div(wanted, cut.row_chunks), gm_ceil_div(d->n, GM_CHUNK_COLUMNS));
     return cut;
 }
 

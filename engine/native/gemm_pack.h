@@ -42,5 +42,4 @@ static void GM_NAME(gm_pack_rows)(GM_T *dst, const GM_T *b, int64_t b_row, int64
 }
 
 #undef GM_LOAD
-#undef GM_ZIP
 #undef GM_STORE

@@ -68,12 +68,6 @@ VEC_TYPE(hu32, uint32_t, VB / 2);
     typedef T V##_at __attribute__((vector_size(L * sizeof(T)), aligned(sizeof(T)), may_alias));               \
     VEC_FN V ld_##S(const T *p) { return *(const V##_at *)p; }                                                 \
     VEC_FN void st_##S(T *p, V v) { *(V##_at *)p = v; }                                                        \
-    VEC_FN V ldn_##S(const T *p, int64_t n) {                                                                  \
-        V v = {0};                                                                                             \
-        __builtin_memcpy(&v, p, (uint64_t)n * sizeof(T));                                                      \
-        return v;                                                                                              \
-    }                                                                                                          \
-    VEC_FN void stn_##S(T *p, V v, int64_t n) { __builtin_memcpy(p, &v, (uint64_t)n * sizeof(T)); }            \
     VEC_FN V ldsn_##S(const T *p, int64_t stride, int64_t n) {                                                 \
         T lane[L] = {0};                                                                                       \
         for (int64_t i = 0; i < n; i++) lane[i] = p[i * stride];                                               \
@@ -94,6 +88,59 @@ VEC_MEMORY(u32, uint32_t, vu32, LF)
 VEC_MEMORY(f64, double, vf64, LD)
 VEC_MEMORY(i64, int64_t, vi64, LD)
 VEC_MEMORY(u64, uint64_t, vu64, LD)
+
+#define VEC_FIRST(S, T, V)                                                                                     \
+    VEC_FN V ldn_##S(const T *p, int64_t n) {                                                                  \
+        V v = {0};                                                                                             \
+        __builtin_memcpy(&v, p, (uint64_t)n * sizeof(T));                                                      \
+        return v;                                                                                              \
+    }                                                                                                          \
+    VEC_FN void stn_##S(T *p, V v, int64_t n) { __builtin_memcpy(p, &v, (uint64_t)n * sizeof(T)); }
+#define VEC_FIRST_MASKED(S, T, V, AS, LOAD, STORE)                                                             \
+    VEC_FN V ldn_##S(const T *p, int64_t n) { return (V)LOAD((const void *)p, (AS){0}, (1u << n) - 1); }       \
+    VEC_FN void stn_##S(T *p, V v, int64_t n) { STORE((void *)p, (AS)v, (1u << n) - 1); }
+#if VEC_GCC_X86 && VB == 64
+typedef long long vll_ __attribute__((vector_size(VB)));
+VEC_FIRST_MASKED(f32, float, vf32, vf32, __builtin_ia32_loadups512_mask, __builtin_ia32_storeups512_mask)
+VEC_FIRST_MASKED(i32, int32_t, vi32, vi32, __builtin_ia32_loaddqusi512_mask, __builtin_ia32_storedqusi512_mask)
+VEC_FIRST_MASKED(u32, uint32_t, vu32, vi32, __builtin_ia32_loaddqusi512_mask, __builtin_ia32_storedqusi512_mask)
+VEC_FIRST_MASKED(f64, double, vf64, vf64, __builtin_ia32_loadupd512_mask, __builtin_ia32_storeupd512_mask)
+VEC_FIRST_MASKED(i64, int64_t, vi64, vll_, __builtin_ia32_loaddqudi512_mask, __builtin_ia32_storedqudi512_mask)
+VEC_FIRST_MASKED(u64, uint64_t, vu64, vll_, __builtin_ia32_loaddqudi512_mask, __builtin_ia32_storedqudi512_mask)
+#else
+VEC_FIRST(f32, float, vf32)
+VEC_FIRST(i32, int32_t, vi32)
+VEC_FIRST(u32, uint32_t, vu32)
+VEC_FIRST(f64, double, vf64)
+VEC_FIRST(i64, int64_t, vi64)
+VEC_FIRST(u64, uint64_t, vu64)
+#endif
+
+/* stream_T(p, v): st_T past the caches where p is aligned; after a kernel's last one, stream_end() makes them visible
+ * to other threads. */
+#define VEC_STREAM(S, T, V, STORE)                                                                             \
+    VEC_FN void stream_##S(T *p, V v) {                                                                        \
+        if ((uintptr_t)p % VB) st_##S(p, v);                                                                   \
+        else STORE;                                                                                            \
+    }
+#if VEC_GCC_X86 && VB == 64
+VEC_STREAM(f32, float, vf32, __builtin_ia32_movntps512(p, v))
+VEC_STREAM(f64, double, vf64, __builtin_ia32_movntpd512(p, v))
+#elif VEC_GCC_X86 && VB == 32
+VEC_STREAM(f32, float, vf32, __builtin_ia32_movntps256(p, v))
+VEC_STREAM(f64, double, vf64, __builtin_ia32_movntpd256(p, v))
+#elif VEC_HAS(__builtin_nontemporal_store)
+VEC_STREAM(f32, float, vf32, __builtin_nontemporal_store(v, (vf32 *)p))
+VEC_STREAM(f64, double, vf64, __builtin_nontemporal_store(v, (vf64 *)p))
+#else
+VEC_STREAM(f32, float, vf32, st_f32(p, v))
+VEC_STREAM(f64, double, vf64, st_f64(p, v))
+#endif
+#if defined(__x86_64__) || defined(__i386__)
+VEC_FN void stream_end(void) { __builtin_ia32_sfence(); }
+#else
+VEC_FN void stream_end(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+#endif
 
 /* hold_T(v): v, in a register from here on. gcc would rather load a vector again at each of its uses. */
 #if defined(__x86_64__) || defined(__i386__)

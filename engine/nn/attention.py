@@ -13,6 +13,7 @@ from engine.nn.layers import Dropout, Linear
 from engine.nn.module import Module, require_positive
 from engine.random import Generator
 from engine.tensor import Tensor, arange, cat, where
+from engine.tensor.cell import untraced
 from engine.tensor.functional import causal_mask, masked_softmax
 from engine.tensor.movement import take
 
@@ -20,15 +21,21 @@ from engine.tensor.movement import take
 @lru_cache(maxsize=64)
 def causal_bias(count: int) -> Tensor:
     """float32 (count, count) to add to scores: -inf where the key comes after the query, else 0."""
-    return causal_mask(Tensor.zeros(count, count)).detach()
+    with untraced():
+        return causal_mask(Tensor.zeros(count, count)).detach()
 
 
 @lru_cache(maxsize=64)
-def rotation(start: int, count: int, size: int, dtype: DType) -> tuple[Tensor, Tensor]:
-    """cos and sin (count, size / 2) of the angles of positions from ``start`` (Su and others 2021)."""
-    position = arange(start, start + count).astype(float32).unsqueeze(1)
+def first_rotations(count: int, size: int, dtype: DType) -> tuple[Tensor, Tensor]:
+    """``rotation`` of the positions 0 … count - 1."""
+    with untraced():
+        return rotation(arange(count), size, dtype)
+
+
+def rotation(position: Tensor, size: int, dtype: DType) -> tuple[Tensor, Tensor]:
+    """cos and sin (count, size / 2) of the angles of positions (count,) (Su and others 2021)."""
     rate = (arange(size // 2).astype(float32) * (-2.0 / size) * 9.210340371976184).exp()  # 10000^(-2i/size)
-    angle = position * rate
+    angle = position.astype(float32).unsqueeze(1) * rate
     return angle.cos().astype(dtype), angle.sin().astype(dtype)
 
 
@@ -103,7 +110,7 @@ class MultiHeadAttention(Module):
         _, count, width = x.shape
         queries, keys, values = self._project(x)
         if self.rotary:
-            turn = rotation(0, count, width // self.num_heads, x.dtype)
+            turn = first_rotations(count, width // self.num_heads, x.dtype)
             queries, keys = rotate(queries, *turn), rotate(keys, *turn)
         scores = (queries * (1.0 / sqrt(width // self.num_heads))) @ keys.T
         if count > 1:
@@ -118,8 +125,8 @@ class MultiHeadAttention(Module):
         queries, keys, values = self._project(x)
         if place.turn is not None:
             queries, keys = rotate(queries, *place.turn), rotate(keys, *place.turn)
-        memory.keys = where(place.slot, keys.T, memory.keys)
-        memory.values = where(place.slot, values.T, memory.values)
+        memory.keys.assign(where(place.slot, keys.T, memory.keys))
+        memory.values.assign(where(place.slot, values.T, memory.values))
         scores = (queries * (1.0 / sqrt(x.shape[-1] // self.num_heads))) @ memory.keys + place.bias
         return self._mix(scores, memory.values.T)
 

@@ -9,6 +9,7 @@ from engine.core.dtype import DType
 from engine.core.shapes import text
 from engine.errors import ShapeError
 from engine.tensor import Tensor, no_grad
+from engine.tensor.cell import depend_on
 
 
 class Parameter(Tensor):
@@ -27,7 +28,17 @@ class Module:
     of assignment. A parameter that is reachable by two names counts once, under the first.
     """
 
-    training: bool = True
+    _training = True
+
+    @property
+    def training(self) -> bool:
+        """Whether layers that tell the two apart behave as in training, not as in evaluation."""
+        depend_on(lambda: self._training)
+        return self._training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        self._training = mode
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} does not define forward")
@@ -120,7 +131,7 @@ def _facts(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, value in attributes.items():
         if isinstance(value, Parameter):
             yield key, text(value.shape)
-        elif isinstance(value, bool | int | float | str) and key != "training":
+        elif isinstance(value, bool | int | float | str) and not key.startswith("_"):
             yield key, repr(value)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from math import sqrt
+from math import inf, sqrt
 
 from engine.nn.module import Parameter
 from engine.optim.optimizer import Optimizer, Slots
@@ -38,24 +38,24 @@ class Adam(Optimizer):
         self.betas = betas
         self.eps = eps
 
-    def prepare(self) -> None:
+    def numbers(self) -> dict[str, float]:
         first, second = self.betas
-        self._rate = self.lr * (1.0 - first) / (1.0 - first**self.t)
-        self._spread = sqrt((1.0 - second) / (1.0 - second**self.t)) / _SHRINK
+        t = max(self.t, 1)
+        rate = self.lr * (1.0 - first) / (1.0 - first**t)
+        spread = sqrt((1.0 - second) / (1.0 - second**t)) / _SHRINK
+        scale, least = (spread / rate, self.eps / rate) if rate else (0.0, inf)  # m / inf moves nothing
+        return {"scale": scale, "least": least, "weight_decay": self.weight_decay}
 
     def update(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
         if self.weight_decay:
-            gradient = gradient + value * self.scalar(self.weight_decay, value)
+            gradient = gradient + value * self.scalar("weight_decay", value)
         return self._moved(value, gradient, slots)
 
     def _moved(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
         root = gradient * _SHRINK
         slots["m"] = m = gradient + slots["m"] * self.betas[0]
         slots["v"] = v = root * root + slots["v"] * self.betas[1]
-        if not self._rate:
-            return value
-        scale, least = self._spread / self._rate, self.eps / self._rate
-        return value - m / (v.sqrt() * self.scalar(scale, v) + self.scalar(least, v))
+        return value - m / (v.sqrt() * self.scalar("scale", v) + self.scalar("least", v))
 
 
 class AdamW(Adam):
@@ -77,7 +77,10 @@ class AdamW(Adam):
         super().__init__(parameters, lr, betas, eps, weight_decay)
         self.decays = decays
 
+    def numbers(self) -> dict[str, float]:
+        return {**super().numbers(), "kept": 1.0 - self.lr * self.weight_decay}
+
     def update(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
         if self.weight_decay and self.decays(value):
-            value = value * self.scalar(1.0 - self.lr * self.weight_decay, value)
+            value = value * self.scalar("kept", value)
         return self._moved(value, gradient, slots)

@@ -35,7 +35,7 @@ class SGD(Optimizer):
         if self.momentum:
             slots["momentum"] = running = slots["momentum"] * self.momentum + gradient
             gradient = gradient + running * self.momentum if self.nesterov else running
-        return value - gradient * self.scalar(self.lr, value)
+        return value - gradient * self.scalar("lr", value)
 
 
 class RMSprop(Optimizer):
@@ -60,7 +60,7 @@ class RMSprop(Optimizer):
     def update(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
         gradient = _decayed(self, value, gradient)
         slots["v"] = v = slots["v"] * self.alpha + gradient * gradient * (1.0 - self.alpha)
-        return value - gradient * self.scalar(self.lr, value) / (v.sqrt() + self.eps)
+        return value - gradient * self.scalar("lr", value) / (v.sqrt() + self.eps)
 
 
 class Adagrad(Optimizer):
@@ -77,7 +77,7 @@ class Adagrad(Optimizer):
     def update(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
         gradient = _decayed(self, value, gradient)
         slots["v"] = v = slots["v"] + gradient * gradient
-        return value - gradient * self.scalar(self.lr, value) / (v.sqrt() + self.eps)
+        return value - gradient * self.scalar("lr", value) / (v.sqrt() + self.eps)
 
 
 class Lion(Optimizer):
@@ -103,12 +103,12 @@ class Lion(Optimizer):
         direction = (slots["m"] * first + gradient * (1.0 - first)).sign()
         slots["m"] = slots["m"] * second + gradient * (1.0 - second)
         if self.weight_decay:
-            direction = direction + value * self.scalar(self.weight_decay, value)
-        return value - direction * self.scalar(self.lr, value)
+            direction = direction + value * self.scalar("weight_decay", value)
+        return value - direction * self.scalar("lr", value)
 
 
 def _decayed(optimizer: Optimizer, value: Tensor, gradient: Tensor) -> Tensor:
     """The gradient with weight decay added to it."""
     if not optimizer.weight_decay:
         return gradient
-    return gradient + value * optimizer.scalar(optimizer.weight_decay, value)
+    return gradient + value * optimizer.scalar("weight_decay", value)

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from engine.core.dtype import DType, float32
+from engine.devices.array import Array
 from engine.nn.module import Parameter
 from engine.tensor import Tensor, no_grad
+from engine.tensor.cell import depend_on, from_host
 
 Slots = dict[str, Tensor]
 """The running values that an optimiser keeps for one parameter, by name."""
@@ -17,7 +19,7 @@ class Optimizer:
     """Base of optimisers. ``lr`` may be set between steps; ``t`` counts the steps taken.
 
     Both, and what follows from them, are computed on the host in float64 and enter the update as float32
-    scalars. A subclass defines ``slots``, the names of its running values, and ``update``.
+    scalars. A subclass defines ``slots``, the names of its running values, ``numbers`` and ``update``.
     """
 
     slots: tuple[str, ...] = ()
@@ -34,7 +36,7 @@ class Optimizer:
         self.weight_decay = weight_decay
         self.t = 0
         self._slots: list[Slots] = [{} for _ in self.parameters]
-        self._scalars: dict[tuple[float, DType], Tensor] = {}
+        self._scalars: dict[tuple[str, DType], Tensor] = {}
 
     def zero_grad(self) -> None:
         """Forgets all gradients."""
@@ -43,37 +45,60 @@ class Optimizer:
 
     def step(self) -> None:
         """Updates every parameter that has a gradient."""
-        self.t += 1
-        self._scalars.clear()
+        slots_now = self._slots
+        depend_on(lambda: (self._slots is slots_now, self._fixed()))
+        names = list(self.numbers())
+        scalars = from_host(self._advance, [((), float32)] * len(names), self._retreat)
+        self._scalars = {(name, float32): value for name, value in zip(names, scalars, strict=True)}
         with no_grad():
-            self.prepare()
             for parameter, slots in zip(self.parameters, self._slots, strict=True):
                 gradient = parameter.grad
                 if gradient is None:
                     continue
-                if not slots:
-                    zeros = Tensor.zeros(parameter.shape, dtype=parameter.dtype)
-                    slots.update(dict.fromkeys(self.slots, zeros))
-                parameter.assign(self.update(parameter, gradient.detach(), slots))
+                for name in self.slots if not slots else ():
+                    slots[name] = Tensor.zeros(parameter.shape, dtype=parameter.dtype)
+                running = dict(slots)
+                parameter.assign(self.update(parameter, gradient.detach(), running))
+                for name, slot in slots.items():
+                    slot.assign(running[name])
+        self._scalars.clear()
 
-    def prepare(self) -> None:
-        """Computes what is the same for all parameters in this step."""
+    def _fixed(self) -> list[Any]:
+        """The settings that are not among ``numbers``."""
+        varying = ("lr", "weight_decay", "t")
+        kinds = (bool, int, float, tuple)
+        settings = [
+            value for name, value in vars(self).items() if name not in varying and type(value) in kinds
+        ]
+        return [bool(self.weight_decay), *settings]
+
+    def _advance(self) -> list[Array]:
+        """Counts the step; its numbers."""
+        self.t += 1
+        return [Array.from_list([number], (), float32) for number in self.numbers().values()]
+
+    def _retreat(self) -> None:
+        self.t -= 1
+
+    def numbers(self) -> dict[str, float]:
+        """What enters this step's update from the host, for ``scalar``."""
+        return {"lr": self.lr, "weight_decay": self.weight_decay}
 
     def update(self, value: Tensor, gradient: Tensor, slots: Slots) -> Tensor:
         """The parameter's next value; writes the next running values into ``slots``."""
         raise NotImplementedError
 
-    def scalar(self, value: float, like: Tensor) -> Tensor:
-        """A host number as an operand for ``like``: rounded to float32, then to its dtype."""
-        key = value, like.dtype
+    def scalar(self, name: str, like: Tensor) -> Tensor:
+        """One of ``numbers`` as an operand for ``like``: rounded to float32, then to its dtype."""
+        key = name, like.dtype
         if key not in self._scalars:
-            self._scalars[key] = Tensor(value, float32).astype(like.dtype)
+            self._scalars[key] = self._scalars[name, float32].astype(like.dtype)
         return self._scalars[key]
 
     def state_dict(self) -> dict[str, Tensor]:
         """Every running value, named ``<slot>.<position of the parameter>``."""
         return {
-            f"{name}.{i}": value
+            f"{name}.{i}": value.detach()
             for i, slots in enumerate(self._slots)
             for name, value in sorted(slots.items())
         }
@@ -92,7 +117,7 @@ class Optimizer:
             parameter = self.parameters[int(position)]
             if value.shape != parameter.shape:
                 raise ValueError(f"{key} has shape {value.shape}, its parameter {parameter.shape}")
-            slots[int(position)][name] = value.detach()
+            slots[int(position)][name] = value.fresh()
         self._slots = slots
         self.t = int(settings["t"])
         self.lr = float(settings["lr"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from engine.autodiff.differentiate import differentiate
 from engine.core.node import Node
@@ -11,7 +11,7 @@ from engine.devices.device import current_device
 from engine.devices.evaluate import evaluate
 from engine.errors import ShapeError
 from engine.tensor.arithmetic import add
-from engine.tensor.cell import Cell, Leaf, wrap
+from engine.tensor.cell import Leaf, wrap
 
 if TYPE_CHECKING:
     from engine.tensor.tensor import Tensor
@@ -35,12 +35,13 @@ def backward(x: Tensor, gradient: Tensor | None = None) -> None:
     values = evaluate(nodes, current_device())
     for (_, cell), node, value in zip(leaves, nodes, values, strict=True):
         new = wrap(value, node, True)
-        cell._grad = new if cell._grad is None else add(cell._grad, new)
+        old = cell.grad
+        cell.grad = new if old is None else add(old, new)
 
 
-def _leaves(root: Node) -> list[tuple[Leaf, Cell]]:
+def _leaves(root: Node) -> list[tuple[Leaf, Tensor]]:
     """Leaves beneath ``root`` whose cell lives and requires a gradient, in depth-first order."""
-    found: list[tuple[Leaf, Cell]] = []
+    found: list[tuple[Leaf, Tensor]] = []
     seen = {root}
     stack = [root]
     while stack:
@@ -48,7 +49,7 @@ def _leaves(root: Node) -> list[tuple[Leaf, Cell]]:
         if isinstance(node, Leaf):
             cell = node.cell()
             if cell is not None and cell._requires_grad:
-                found.append((node, cell))
+                found.append((node, cast("Tensor", cell)))
         for operand in reversed(node.inputs):
             if operand not in seen:
                 seen.add(operand)

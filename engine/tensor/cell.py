@@ -7,10 +7,10 @@ node when one is first needed, so code under ``no_grad`` never touches the graph
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, cast
 from weakref import ReferenceType, ref
 
 from engine.core.dtype import DType, bool_
@@ -61,6 +61,71 @@ def record_all() -> Iterator[None]:
         yield
     finally:
         _recording.reset(token)
+
+
+class Host(NamedTuple):
+    """Numbers that are computed on the host before each run of a compiled function."""
+
+    produce: Callable[[], list[Array]]
+    kinds: tuple[tuple[Shape, DType], ...]
+    undo: Callable[[], None]
+
+
+class Trace(Protocol):
+    """What runs instead of arithmetic while a function is traced: ``engine.tracing`` makes one."""
+
+    def meet(self, cells: Sequence[Cell]) -> None:
+        """Called before ``cells`` are read by an operation or rebound."""
+
+    def meet_grad(self, cell: Cell, written: bool) -> None:
+        """Called before the gradient of ``cell`` is read or written."""
+
+    def from_host(self, host: Host) -> list[Tensor]: ...
+
+    def depend_on(self, read: Callable[[], Any]) -> None:
+        """What is traced holds as long as ``read`` gives what it gives now."""
+
+    def suspended(self) -> AbstractContextManager[None]: ...
+
+
+current_trace: ContextVar[Trace | None] = ContextVar("trace", default=None)
+
+
+def from_host(
+    produce: Callable[[], list[Array]],
+    kinds: Sequence[tuple[Shape, DType]],
+    undo: Callable[[], None] = lambda: None,
+) -> list[Tensor]:
+    """Tensors of ``kinds`` that ``produce`` computes on the host; compiled functions call it in each run.
+
+    ``undo`` takes back what ``produce`` changed, if that run fails.
+    """
+    trace = current_trace.get()
+    if trace is None:
+        return [wrap(value) for value in produce()]
+    return trace.from_host(Host(produce, tuple(kinds), undo))
+
+
+def meet(x: Cell) -> None:
+    """Tells the trace, if there is one, that the value of ``x`` is taken without an operation."""
+    trace = current_trace.get()
+    if trace is not None:
+        trace.meet((x,))
+
+
+def depend_on(read: Callable[[], Any]) -> None:
+    """Says that what follows holds only as long as ``read`` gives what it gives now."""
+    trace = current_trace.get()
+    if trace is not None:
+        trace.depend_on(read)
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """Inside the block values are computed at once, also while a function is traced."""
+    trace = current_trace.get()
+    with nullcontext() if trace is None else trace.suspended():
+        yield
 
 
 class Leaf(Node):
@@ -125,6 +190,7 @@ def wrap(value: Array, node: Node | None = None, requires_grad: bool = False) ->
 
 def detach(x: Cell) -> Tensor:
     """The value of x without its history."""
+    meet(x)
     result = wrap(x._value)
     if _recording.get() == "all":
         result._node = Node("detach", (x.node,), (), x.shape, x.dtype, x._value)
@@ -154,6 +220,9 @@ def apply(op: str, inputs: tuple[Cell, ...], *attrs: Any) -> Tensor:
 
 
 def _run(op: str, inputs: tuple[Cell, ...], attrs: tuple[Any, ...], shape: Shape, dtype: DType) -> Tensor:
+    trace = current_trace.get()
+    if trace is not None:
+        trace.meet(inputs)
     value = current_device().run(op, attrs, [x._value for x in inputs], shape, dtype)
     recording = _recording.get()
     if recording:

@@ -14,7 +14,7 @@ from engine.core.dtype import bfloat16, bool_, float32, int64
 from engine.core.shapes import text
 from engine.errors import ShapeError
 from engine.tensor import arithmetic as ops
-from engine.tensor.cell import apply, compare, detach, elementwise
+from engine.tensor.cell import apply, compare, current_trace, detach, elementwise
 from engine.tensor.movement import axis_of, flatten, reshape, shape_of, unsqueeze
 from engine.tensor.promotion import cast, constant, spread
 from engine.tensor.reductions import reduce
@@ -231,8 +231,11 @@ def pick(x: Tensor, index: Tensor) -> Tensor:
 
 
 def require_classes(index: Tensor, count: int) -> None:
-    """Raises IndexError for the first element of ``index`` outside 0 … count-1."""
-    if 0 in index.shape:
+    """Raises IndexError for the first element of ``index`` outside 0 … count-1.
+
+    Nothing is known of it while a function is traced; there the reader of the index refuses it at each run.
+    """
+    if 0 in index.shape or current_trace.get() is not None:
         return
     wrong = elementwise("or", ops.lt(index, 0), ops.ge(index, count))
     if reduce(wrong, "any", None, False)._value.tolist():

@@ -80,9 +80,10 @@ def _take(plan: _Basic, shape: Shape, item: Any) -> None:
     length = shape[axis]
     start, size, step = 0, length, 1
     if isinstance(item, slice):
-        start, stop, step = item.indices(length)
-        size = len(range(start, stop, step))
-        start = start if size else 0
+        if item != slice(None):  # whose size need not be known
+            start, stop, step = item.indices(length)
+            size = len(range(start, stop, step))
+            start = start if size else 0
     elif isinstance(item, bool):
         raise IndexError("a bool is not an index; use 0 or 1")
     elif isinstance(item, Cell | list):

@@ -8,6 +8,7 @@ from math import prod
 from operator import index
 from typing import TYPE_CHECKING, Any
 
+from engine.core.dim import Poly
 from engine.core.dtype import promote
 from engine.core.shapes import check_sizes, text
 from engine.errors import ShapeError
@@ -28,7 +29,9 @@ def sizes_of(arguments: Sequence[int | Sequence[int]]) -> tuple[int, ...]:
         raise ShapeError(f"{given!r} is not a shape; its entries must be integers") from None
 
 
-def _integer(size: Any) -> int:
+def _integer(size: Any) -> Any:
+    if isinstance(size, Poly):
+        return size
     if isinstance(size, bool):
         raise TypeError("a bool is not a size")
     return index(size)

@@ -12,7 +12,7 @@ from engine.errors import ShapeError
 from engine.tensor import arithmetic
 from engine.tensor.cell import apply
 from engine.tensor.movement import axes_of, axis_of, reshape
-from engine.tensor.promotion import cast
+from engine.tensor.promotion import cast, constant
 
 if TYPE_CHECKING:
     from engine.tensor.tensor import Tensor
@@ -81,9 +81,9 @@ def mean(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     """The mean; NaN of nothing. Integers give float32."""
     total = sum_(arithmetic.to_float(x), axis, keepdims)
     count = _count(x, axis)
-    return (
-        arithmetic.mul(total, 1.0 / count) if _is_power_of_two(count) else arithmetic.div(total, float(count))
-    )
+    if isinstance(count, int) and _is_power_of_two(count):
+        return arithmetic.mul(total, 1.0 / count)
+    return arithmetic.div(total, _number(count))
 
 
 def _is_power_of_two(count: int) -> bool:
@@ -97,7 +97,14 @@ def var(x: Tensor, axis: Axes = None, keepdims: bool = False, correction: int = 
         return cast(var(cast(x, float32), axis, keepdims, correction), bfloat16)
     distance = arithmetic.sub(x, mean(x, axis, keepdims=True))
     squares = sum_(arithmetic.mul(distance, distance), axis, keepdims)
-    return arithmetic.div(squares, float(_count(x, axis) - correction))
+    return arithmetic.div(squares, _number(_count(x, axis) - correction))
+
+
+def _number(count: int) -> float | Tensor:
+    """A size as an operand; one that is not known yet is counted."""
+    if isinstance(count, int):
+        return float(count)
+    return sum_(constant(1, int64, (count,)))
 
 
 def std(x: Tensor, axis: Axes = None, keepdims: bool = False, correction: int = 0) -> Tensor:

@@ -13,7 +13,7 @@ from engine.devices.device import current_device
 from engine.errors import DTypeError, GradientError
 from engine.tensor import arithmetic, cell, functional, indexing, movement, reductions, text
 from engine.tensor import backward as gradients
-from engine.tensor.cell import Cell, is_recording, wrap
+from engine.tensor.cell import Cell, current_trace, is_recording, meet, wrap
 from engine.tensor.host import array_of
 from engine.tensor.promotion import as_tensor, cast, constant
 
@@ -33,6 +33,8 @@ class Tensor(Cell):
     __array_ufunc__ = None  # NumPy leaves mixed operations to us
 
     def __init__(self, data: Any, dtype: DType | None = None, requires_grad: bool = False) -> None:
+        if isinstance(data, Cell):
+            meet(data)
         value = data._value if isinstance(data, Cell) else array_of(data, dtype)
         self._grad = None
         self._set(value)
@@ -58,12 +60,18 @@ class Tensor(Cell):
     @property
     def grad(self) -> Tensor | None:
         """The gradient that ``backward`` found, itself differentiable; None before."""
+        trace = current_trace.get()
+        if trace is not None:
+            trace.meet_grad(self, written=False)
         return self._grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None and value.shape != self.shape:
             raise ValueError(f"a gradient of shape {value.shape} does not fit a tensor of shape {self.shape}")
+        trace = current_trace.get()
+        if trace is not None:
+            trace.meet_grad(self, written=True)
         self._grad = value
 
     backward = gradients.backward
@@ -76,7 +84,7 @@ class Tensor(Cell):
 
     def zero_grad(self) -> None:
         """Forgets the gradient."""
-        self._grad = None
+        self.grad = None
 
     def assign(self, value: Tensor) -> None:
         """Rebinds this tensor to another value of the same shape and dtype.
@@ -91,6 +99,8 @@ class Tensor(Cell):
         if value.shape != self.shape:
             raise ValueError(f"a value of shape {value.shape} cannot replace one of shape {self.shape}")
         value = cast(value, self.dtype)
+        meet(self)
+        meet(value)
         if self.is_leaf and not is_recording():
             self._set(value._value, None, self._requires_grad)
         else:
@@ -120,6 +130,7 @@ class Tensor(Cell):
 
     def fresh(self, requires_grad: bool = False) -> Tensor:
         """The same value as a leaf of its own."""
+        meet(self)
         result = wrap(self._value)
         result.requires_grad = requires_grad
         return result

@@ -70,6 +70,7 @@ def describe(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> list[int]:
     return [
         *(a.shape[-2], b.shape[-1], a.shape[-1], *a_strides[-2:], *b_strides[-2:], len(batch)),
         *(*batch, *fill, *a_strides[:-2], *fill, *b_strides[:-2], *fill),
+        0,
     ]
 
 
@@ -137,6 +138,17 @@ def test_every_compiler_equals_the_definition_over_edge_shapes(build: str, dtype
         layouts = rng.choice(LAYOUTS, 2)
         a, b = strided(rng, (m, k), dtype, layouts[0]), strided(rng, (k, n), dtype, layouts[1])
         same_bits(dot(a, b, build, threads=1 + case % 3), definition(a, b))
+
+
+@pytest.mark.parametrize("build", EACH_BUILD)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_rows_times_a_matrix_along_whose_memory_k_runs(build: str, dtype: str) -> None:
+    rng = np.random.default_rng(2)
+    for m in range(1, 10):
+        for k, n in ((1, 1), (15, 17), (32, 40), (401, 33), (800, 3)):
+            for layout in ("plain", "transposed"):
+                a, b = strided(rng, (m, k), dtype, layout), strided(rng, (k, n), dtype, "transposed")
+                same_bits(dot(a, b, build), definition(a, b))
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))

@@ -140,9 +140,8 @@ def test_rotary_scores_depend_on_distance_only() -> None:
     q, k = (Tensor(np.random.default_rng(i).standard_normal((1, 8)).astype(np.float32)) for i in (0, 1))
 
     def score(at: int, distance: int) -> float:
-        turned = (
-            rotate(q, *rotation(at + distance, 1, 8, q.dtype)) @ rotate(k, *rotation(at, 1, 8, q.dtype)).T
-        )
+        turns = [rotation(Tensor([place]), 8, q.dtype) for place in (at + distance, at)]
+        turned = rotate(q, *turns[0]) @ rotate(k, *turns[1]).T
         return turned.item()
 
     assert score(0, 3) == pytest.approx(score(11, 3), rel=1e-4)

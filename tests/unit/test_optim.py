@@ -188,11 +188,11 @@ def test_bad_settings_are_refused(make: Callable[[], object]) -> None:
 def test_clipping_by_norm_keeps_the_direction() -> None:
     a, b = nn.Parameter([0.0, 0.0]), nn.Parameter([[0.0]])
     a.grad, b.grad = Tensor([3.0, 0.0]), Tensor([[4.0]])
-    assert optim.clip_grad_norm_([a, b], 1.0) == 5.0
+    assert optim.clip_grad_norm_([a, b], 1.0).item() == 5.0
     np.testing.assert_allclose(a.grad.tolist() + b.grad.tolist()[0], [0.6, 0.0, 0.8], rtol=1e-6)
-    assert optim.clip_grad_norm_([a, b], 10.0) == pytest.approx(1.0)
+    assert optim.clip_grad_norm_([a, b], 10.0).item() == pytest.approx(1.0)
     a.grad = Tensor([math.inf, 1.0])
-    assert optim.clip_grad_norm_([a, b], 1.0) == math.inf
+    assert optim.clip_grad_norm_([a, b], 1.0).item() == math.inf
     assert a.grad.tolist() == [math.inf, 1.0]
 
 

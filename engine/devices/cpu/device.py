@@ -7,12 +7,22 @@ from typing import Any
 
 from engine.core.dtype import DType, bfloat16, float32
 from engine.core.opdef import OPS
-from engine.devices.array import Array, contiguous_strides
+from engine.devices.array import Array
 from engine.devices.cache import KernelCache
 from engine.devices.cpu import dot, elementwise, index, movement, random, reduction
 from engine.devices.cpu.layout import Operand, Shape, Task
 from engine.devices.cpu.native import Native
-from engine.devices.cpu.step import EmptyStep, KernelStep, Prepared, Step, ViewStep
+from engine.devices.cpu.step import (
+    RESULT,
+    EmptyStep,
+    Launches,
+    Part,
+    Prepared,
+    Step,
+    ViewStep,
+    scratch,
+    sequence,
+)
 from engine.devices.toolchain import Toolchain, find_toolchain
 from engine.errors import DeviceError
 from engine.threads import default_threads
@@ -46,18 +56,20 @@ class CpuDevice:
                 "(pip install 'gradmill[cc]'), or name one in CC."
             )
         self.threads = default_threads() if threads is None else threads
-        self._native = Native(toolchain, kernels)
-        self._native.set_threads(self.threads)
+        self.native = Native(toolchain, kernels)
+        self.native.set_threads(self.threads)
         self._steps: dict[tuple[Any, ...], Step] = {}
 
     @property
     def toolchain(self) -> Toolchain:
-        return self._native.toolchain
+        return self.native.toolchain
 
     def run(
         self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Array], shape: Shape, dtype: DType
     ) -> Array:
         """The value of one primitive. Raises BoundsError for a checked index out of range."""
+        if op == "constant":
+            return Array.from_bytes(attrs[0], (), dtype)
         return self._step(op, attrs, inputs, shape, dtype)(inputs)
 
     def _step(
@@ -81,23 +93,28 @@ class CpuDevice:
         self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Array], shape: Shape, dtype: DType
     ) -> tuple[Array, Callable[[], None]]:
         """A lasting result array, and the call that computes it anew from what ``inputs`` then hold."""
-        step = self._step(op, attrs, inputs, shape, dtype)
-        if isinstance(step, KernelStep):
-            return step.bind(inputs)
-        result = step(inputs)
-        if isinstance(step, ViewStep):
-            return result, lambda: None
-        target = result.storage.buffer()
+        return self._step(op, attrs, inputs, shape, dtype).bind(inputs)
 
-        def again() -> None:
-            target[:] = step(inputs).storage.buffer()
+    def contiguous(self, x: Array) -> Array:
+        """``x`` laid out row by row: itself where it is already."""
+        if x.is_contiguous:
+            return x
+        return movement.prepare_contiguous(self.native, Operand(x.shape, x.strides, x.dtype))([x])
 
-        return result, again
+    def launches(self, task: Task) -> Launches:
+        """The step of a task whose result is a buffer of its own, filled by launches alone."""
+        moved = movement.prepare_view(task) if task.operands else None
+        if moved is not None:
+            return movement.prepare_copy(self.native, moved)
+        step = self._prepare(task)
+        assert not isinstance(step, ViewStep)
+        if step.result.is_contiguous or not step.launches:
+            return step
+        copy = movement.prepare_contiguous(self.native, step.result)
+        parts = [Part(step, range(len(task.operands)), scratch(0)), Part(copy, (scratch(0),), RESULT)]
+        return sequence(self.native, parts, [step.nbytes])
 
     def _prepare(self, task: Task) -> Step:
-        if task.op == "constant":
-            value = Array.from_bytes(task.attrs[0], (), task.dtype)
-            return lambda inputs: value
         if task.operands:
             moved = movement.prepare_view(task)
             if moved is not None:
@@ -112,43 +129,53 @@ class CpuDevice:
     def _prepare_kernel(self, task: Task) -> Prepared:
         """The step of a result with elements that no view gives."""
         if OPS[task.op].kind == "elementwise":
-            return elementwise.prepare(self._native, task)
+            return elementwise.prepare(self.native, task)
         if task.op not in _KERNELS:
             raise DeviceError(f"the cpu device has no primitive {task.op!r}")
-        return _KERNELS[task.op](self._native, task)
+        return _KERNELS[task.op](self.native, task)
 
     def _contiguous_first(self, task: Task, which: tuple[int, ...]) -> Step:
         """The step after contiguous copies of the operands ``which``."""
         operands = list(task.operands)
-        copies: list[Step | None] = [None] * len(operands)
+        sources = list(range(len(operands)))
+        parts: list[Part] = []
         for k in which:
-            x = operands[k]
-            if not x.is_contiguous:
-                copies[k] = movement.prepare_contiguous(self._native, x)
-                operands[k] = x._replace(strides=contiguous_strides(x.shape))
-        if not any(copies):
+            if not operands[k].is_contiguous:
+                copy = movement.prepare_contiguous(self.native, operands[k])
+                sources[k] = scratch(len(parts))
+                parts.append(Part(copy, (k,), sources[k]))
+                operands[k] = copy.result
+        if not parts:
             raise AssertionError(f"{task.op} asks for contiguous operands and has them")
-        inner = self._prepare(task._replace(operands=tuple(operands)))
-        return lambda inputs: inner(
-            [x if copy is None else copy((x,)) for x, copy in zip(inputs, copies, strict=True)]
-        )
+        return self._sequence(parts, task._replace(operands=tuple(operands)), sources)
 
     def _through_float32(self, task: Task) -> Step:
         """The step with bfloat16 operands widened, and the result rounded once."""
-        op, attrs, shape, dtype = task.op, task.attrs, task.shape, task.dtype
-        inside = float32 if dtype is bfloat16 else dtype
+        operands = list(task.operands)
+        sources = list(range(len(operands)))
+        parts: list[Part] = []
+        for k, x in enumerate(operands):
+            if x.dtype is bfloat16 or task.op == "cast":
+                widened = self._prepare(Task("cast", (float32,), (x,), x.shape, float32))
+                assert not isinstance(widened, ViewStep)
+                sources[k] = scratch(len(parts))
+                parts.append(Part(widened, (k,), sources[k]))
+                operands[k] = widened.result
+        if task.op == "cast" or task.dtype is not bfloat16:
+            return self._sequence(parts, task._replace(operands=tuple(operands)), sources)
+        inner = self._prepare(task._replace(operands=tuple(operands), dtype=float32))
+        assert not isinstance(inner, ViewStep)
+        between = scratch(len(parts))
+        parts.append(Part(inner, sources, between))
+        rounded = Task("cast", (bfloat16,), (inner.result,), task.shape, bfloat16, task.row_major)
+        return self._sequence(parts, rounded, [between])
 
-        def convert(x: Array, target: DType) -> Array:
-            return self.run("cast", (target,), [x], x.shape, target)
-
-        def step(inputs: Sequence[Array]) -> Array:
-            if op == "cast":
-                return convert(convert(inputs[0], float32), dtype)
-            widened = [convert(x, float32) if x.dtype is bfloat16 else x for x in inputs]
-            value = self.run(op, attrs, widened, shape, inside)
-            return value if inside is dtype else convert(value, dtype)
-
-        return step
+    def _sequence(self, parts: Sequence[Part], task: Task, sources: Sequence[int]) -> Step:
+        """``parts``, each into a block of scratch of its own, and then ``task`` on ``sources``."""
+        step = self._prepare(task)
+        assert not isinstance(step, ViewStep)
+        blocks = [part.step.nbytes for part in parts]
+        return sequence(self.native, [*parts, Part(step, sources, RESULT)], blocks)
 
 
 def _needs_float32(task: Task) -> bool:

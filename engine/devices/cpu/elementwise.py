@@ -33,7 +33,9 @@ _BITCASTS = {float32: (int32, uint32), float64: (int64,), bfloat16: (), int32: (
 def prepare(native: Native, task: Task) -> Prepared:
     """The step of an elementwise primitive on operands of equal, non-empty shape."""
     op, shape, operands, dtype = task.op, task.shape, task.operands, task.dtype
-    strides = dense_strides(shape, [operand.strides for operand in operands])
+    strides = contiguous_strides(shape)
+    if not task.row_major:
+        strides = dense_strides(shape, [operand.strides for operand in operands])
     sizes, sources = _axes(shape, strides, operands)
     elements = prod(shape)
     if elements >= TURN_FIRST and _across(sizes, sources):

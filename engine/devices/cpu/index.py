@@ -7,11 +7,11 @@ from functools import cache
 from math import prod
 
 from engine.core.dtype import DType, int32, int64, uint32
-from engine.devices.array import Array, Storage, contiguous_strides, ffi
+from engine.devices.array import Array, contiguous_strides
 from engine.devices.cpu.layout import Operand, Strides, Task, collapse, layout_words
-from engine.devices.cpu.movement import CHUNK, copy_call
+from engine.devices.cpu.movement import CHUNK, copy_call, prepare_contiguous
 from engine.devices.cpu.native import Native, native_unit
-from engine.devices.cpu.step import Call, Launch, Prepared
+from engine.devices.cpu.step import RESULT, Call, Check, Launch, LaunchStep, Prepared, Ref, scratch
 from engine.errors import BoundsError
 
 _MODES = ("clamp", "wrap", "zero", "mirror", "checked")  # as numbered in native/index.h
@@ -19,46 +19,42 @@ _TYPES = {int32: 0, uint32: 1, int64: 2}
 _UNIT = native_unit("index.h")
 _MOVEMENT = native_unit("movement.h")
 _MAX_TILES = 16  # each scatter chunk walks all positions, so more would read more than they write
-_INT64 = ffi.typeof("int64_t *")
 _BITWISE = {"set": "b", "and": "a & b", "or": "a | b", "xor": "a ^ b"}
 
 
 class Offsets:
-    """Prepared for indices of given layouts; a call gives where in x each position points, in elements."""
+    """The launch that turns indices of given layouts into offsets: where in x each position points, in
+    elements.
+
+    They lie in a block of ``nbytes`` bytes, followed by a word a chunk for checking.
+    """
 
     def __init__(self, native: Native, task: Task, indices: Sequence[Operand], strides: Strides) -> None:
         """``strides`` are those of x's indexed axes; the mode is the task's last attribute."""
-        self._op, self._mode = task.op, task.attrs[-1]
+        self._op, mode = task.op, task.attrs[-1]
         self._axes = task.operands[0].shape[: len(indices)]
         self._shape = indices[0].shape
         self.positions = prod(self._shape)
         sizes, steps = collapse(self._shape, *(index.strides for index in indices))
-        words = [self.positions, CHUNK, len(indices), _MODES.index(self._mode)]
+        words = [self.positions, CHUNK, len(indices), _MODES.index(mode)]
         for index, size, stride in zip(indices, self._axes, strides, strict=True):
             words += [_TYPES[index.dtype], size, stride]
         words += layout_words(sizes, steps)
-        self._chunks = -(-self.positions // CHUNK)
-        call = Call(native.symbol(_UNIT, "gm_offsets"), words, self._chunks)
-        self._launch = Launch(native, call, 2 + len(indices))
+        chunks = -(-self.positions // CHUNK)
+        errors = Ref(scratch(0), 8 * self.positions)
+        self.nbytes = 8 * (self.positions + chunks)
+        self.launch = Launch(
+            Call(native.symbol(_UNIT, "gm_offsets"), words, chunks),
+            (Ref(scratch(0)), errors, *[Ref(1 + k) for k in range(len(indices))]),
+        )
+        self.checks = (Check(errors, chunks, self._error),) if mode == "checked" else ()
 
-    def __call__(self, indices: Sequence[Array]) -> Storage:
-        """The offsets. Raises BoundsError in mode ``checked`` for the first index out of range."""
-        nbytes = 8 * self.positions
-        storage = Storage(nbytes + 8 * self._chunks)
-        self._launch(storage.address, storage.address + nbytes, *[index.address for index in indices])
-        if self._mode == "checked":
-            errors = ffi.cast(_INT64, storage.address + nbytes)
-            for error in ffi.unpack(errors, self._chunks):
-                if error >= 0:
-                    raise self._error(error, indices)
-        return storage
-
-    def _error(self, position: int, indices: Sequence[Array]) -> BoundsError:
+    def _error(self, position: int, inputs: Sequence[Array]) -> BoundsError:
         place = []
         for stride in contiguous_strides(self._shape):
             place.append(position // stride)
             position %= stride
-        for axis, (index, size) in enumerate(zip(indices, self._axes, strict=True)):
+        for axis, (index, size) in enumerate(zip(inputs[1:], self._axes, strict=False)):
             at = index.offset + sum(i * stride for i, stride in zip(place, index.strides, strict=True))
             value = index.elements()[at]
             if not 0 <= value < size:
@@ -81,16 +77,10 @@ def prepare_gather(native: Native, task: Task) -> Prepared:
     rows_a_chunk = max(1, CHUNK // row)
     words = [offsets.positions, rows_a_chunk, row, row_strides[0]]
     kernel = native.symbol(_MOVEMENT, f"gm_gather_{task.dtype.size}")
-    launch = Launch(native, Call(kernel, words, -(-offsets.positions // rows_a_chunk)), 3)
+    call = Call(kernel, words, -(-offsets.positions // rows_a_chunk))
+    rows = Launch(call, (Ref(RESULT), Ref(0), Ref(scratch(0))), 1)
     nbytes = result.size * task.dtype.size
-
-    def gather(inputs: Sequence[Array]) -> Array:
-        where = offsets(inputs[1:])
-        storage = Storage(nbytes)
-        launch(storage.address, inputs[0].address, where.address)
-        return Array(storage, 0, *result)
-
-    return gather
+    return LaunchStep(native, result, nbytes, [offsets.launch, rows], [offsets.nbytes], offsets.checks)
 
 
 def prepare_scatter(native: Native, task: Task) -> Prepared:
@@ -100,23 +90,16 @@ def prepare_scatter(native: Native, task: Task) -> Prepared:
     if not values.is_contiguous:
         return (len(indices) + 1,)
     if not values.size:
-        return lambda inputs: inputs[0]
+        return prepare_contiguous(native, x)
     offsets = Offsets(native, task, indices, result.strides[: len(indices)])
-    copy = Launch(native, copy_call(native, x, result.strides), 2)
+    copy = Launch(copy_call(native, x, result.strides), (Ref(RESULT), Ref(0)))
     length = prod(x.shape[len(indices) :])
     tiles = scatter_tiles(offsets.positions, prod(x.shape[: len(indices)]), length)
     kernel = native.symbol(_scatter_unit(kind, dtype), "scatter")
-    launch = Launch(native, Call(kernel, [offsets.positions, length, *tiles[:3]], tiles[3]), 3)
+    call = Call(kernel, [offsets.positions, length, *tiles[:3]], tiles[3])
+    add = Launch(call, (Ref(RESULT), Ref(len(indices) + 1), Ref(scratch(0))), 1)
     nbytes = result.size * dtype.size
-
-    def scatter(inputs: Sequence[Array]) -> Array:
-        where = offsets(inputs[1:-1])
-        storage = Storage(nbytes)
-        copy(storage.address, inputs[0].address)
-        launch(storage.address, inputs[-1].address, where.address)
-        return Array(storage, 0, *result)
-
-    return scatter
+    return LaunchStep(native, result, nbytes, [offsets.launch, copy, add], [offsets.nbytes], offsets.checks)
 
 
 @cache

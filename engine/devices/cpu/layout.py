@@ -39,13 +39,17 @@ class Operand(NamedTuple):
 
 
 class Task(NamedTuple):
-    """One primitive to be prepared: its attributes, its operands, and shape and dtype of its value."""
+    """One primitive to be prepared: its attributes, its operands, and shape and dtype of its value.
+
+    ``row_major`` asks for a result that lies so; else it may lie as its operands do.
+    """
 
     op: str
     attrs: tuple[Any, ...]
     operands: tuple[Operand, ...]
     shape: Shape
     dtype: DType
+    row_major: bool = False
 
     @property
     def result(self) -> Operand:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from engine.devices.array import Array, Storage, contiguous_strides, view
+from engine.devices.array import Array, contiguous_strides, view
 from engine.devices.cpu.layout import Operand, Shape, Strides, Task, collapse, layout_words
 from engine.devices.cpu.native import Native, native_unit
-from engine.devices.cpu.step import Call, KernelStep, Launch, Step, ViewStep
+from engine.devices.cpu.step import (
+    RESULT,
+    Call,
+    EmptyStep,
+    KernelStep,
+    Launch,
+    Launches,
+    LaunchStep,
+    Ref,
+    Step,
+    ViewStep,
+)
 
 CHUNK = 32768  # elements
 _TILE = 32  # GM_TILE
@@ -31,6 +41,17 @@ def prepare_contiguous(native: Native, x: Operand) -> KernelStep:
     """A row-major copy."""
     result = Operand(x.shape, contiguous_strides(x.shape), x.dtype)
     return KernelStep(native, copy_call(native, x, result.strides), [x.dtype.size], result)
+
+
+def prepare_copy(native: Native, moved: ViewStep) -> Launches:
+    """What a view shows, as a row-major buffer of its own."""
+    x = moved.result
+    result = Operand(x.shape, contiguous_strides(x.shape), x.dtype)
+    if not x.size:
+        return EmptyStep(result)
+    size = x.dtype.size
+    buffers = (Ref(RESULT), Ref(0, moved.offset * size))
+    return LaunchStep(native, result, x.size * size, [Launch(copy_call(native, x, result.strides), buffers)])
 
 
 def prepare_reshape(native: Native, task: Task) -> Step:
@@ -76,41 +97,26 @@ def prepare_concat(native: Native, task: Task) -> Step:
     """Each operand is copied to its place in the result; attrs (axis,)."""
     axis, result = task.attrs[0], task.result
     size = task.dtype.size
-    parts: list[tuple[int, int, Launch]] = []  # operand, its start in the result in bytes, its copy
+    copies = []
     start = 0
     for k, x in enumerate(task.operands):
         if x.size:
-            parts.append((k, start * size, Launch(native, copy_call(native, x, result.strides), 2)))
+            call = copy_call(native, x, result.strides)
+            copies.append(Launch(call, (Ref(RESULT, start * size), Ref(k))))
         start += x.shape[axis] * result.strides[axis]
-    nbytes = result.size * size
-
-    def concat(inputs: Sequence[Array]) -> Array:
-        storage = Storage(nbytes)
-        for k, place, copy in parts:
-            copy(storage.address + place, inputs[k].address)
-        return Array(storage, 0, *result)
-
-    return concat
+    return LaunchStep(native, result, result.size * size, copies)
 
 
 def prepare_pad(native: Native, task: Task) -> Step:
     """The fill value everywhere, then the operand in its place; attrs (low, high)."""
     x, result = task.operands[0], task.result
     everywhere = Operand(task.shape, (0,) * len(task.shape), task.dtype)
-    fill = Launch(native, copy_call(native, everywhere, result.strides), 2)
-    inner = Launch(native, copy_call(native, x, result.strides), 2) if x.size else None
-    place = sum(low * stride for low, stride in zip(task.attrs[0], result.strides, strict=True))
-    place *= task.dtype.size
-    nbytes = result.size * task.dtype.size
-
-    def pad(inputs: Sequence[Array]) -> Array:
-        storage = Storage(nbytes)
-        fill(storage.address, inputs[1].address)
-        if inner is not None:
-            inner(storage.address + place, inputs[0].address)
-        return Array(storage, 0, *result)
-
-    return pad
+    launches = [Launch(copy_call(native, everywhere, result.strides), (Ref(RESULT), Ref(1)))]
+    if x.size:
+        place = sum(low * stride for low, stride in zip(task.attrs[0], result.strides, strict=True))
+        buffers = (Ref(RESULT, place * task.dtype.size), Ref(0))
+        launches.append(Launch(copy_call(native, x, result.strides), buffers, 1))
+    return LaunchStep(native, result, result.size * task.dtype.size, launches)
 
 
 def prepare_iota(native: Native, task: Task) -> Step:
@@ -118,7 +124,6 @@ def prepare_iota(native: Native, task: Task) -> Step:
     shape, axis = task.attrs[:2]
     dtype = task.dtype
     size = shape[axis]
-    call = Call(native.symbol(_UNIT, f"gm_iota_{dtype.suffix}"), [size], 1)
-    run = KernelStep(native, call, [], Operand((size,), (1,), dtype))
+    run = Launch(Call(native.symbol(_UNIT, f"gm_iota_{dtype.suffix}"), [size], 1), (Ref(RESULT),))
     strides = tuple(int(own == axis) for own in range(len(shape)))
-    return lambda inputs: Array(run(()).storage, 0, shape, strides, dtype)
+    return LaunchStep(native, Operand(shape, strides, dtype), size * dtype.size, [run])

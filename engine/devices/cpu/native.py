@@ -17,6 +17,7 @@ ffi.cdef("void *dlopen(const char *, int); void *dlsym(void *, const char *); ch
 _libc = ffi.dlopen(None)
 _START = ffi.typeof("void (*)(const char *)")
 _POOL_SET = ffi.typeof("void (*)(int)")
+_RUN_PLAN = ffi.typeof("int64_t (*)(const void *, const char *, int64_t *)")
 _CHUNKS = ffi.typeof("int64_t (*)(const int64_t *)")
 
 
@@ -30,7 +31,14 @@ class Native:
         self._lock = threading.Lock()
         runtime = (NATIVE / "launch.c").read_text()
         self.start: Callable[[bytes], None] = ffi.cast(_START, self.symbol(runtime, "gm_start"))
+        self.run_plan: Callable[[Any, bytes, Any], int] = ffi.cast(
+            _RUN_PLAN, self.symbol(runtime, "gm_run_plan")
+        )
         self._pool_set: Callable[[int], None] = ffi.cast(_POOL_SET, self.symbol(runtime, "gm_pool_set"))
+
+    def knows(self, unit: str) -> bool:
+        """Whether C text ``unit`` is loaded already."""
+        return unit in self._handles
 
     def symbol(self, unit: str, name: str) -> int:
         """The address of function ``name`` of C text ``unit``. Raises DeviceError if it cannot be built."""

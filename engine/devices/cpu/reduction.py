@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from engine.devices.array import Array, Storage
 from engine.devices.cpu.layout import Task, collapse, layout_words
 from engine.devices.cpu.native import Native
-from engine.devices.cpu.step import Call, KernelStep, Launch, Prepared, Step
+from engine.devices.cpu.step import RESULT, Call, KernelStep, Launch, LaunchStep, Prepared, Ref, Step
 
 
 class _Kernel(NamedTuple):
@@ -49,17 +48,10 @@ def prepare_scan(native: Native, task: Task) -> Step:
     steps_along = x.strides[axis], result.strides[axis]
     sign = -1 if reverse else 1
     words = [shape[axis], *(sign * step for step in steps_along), *layout_words(sizes, steps)]
-    launch = Launch(native, _call(native, task, words), 2)
     last = (shape[axis] - 1) * size if reverse else 0  # where the chain starts
     x_start, start = (last * step for step in steps_along)
-    nbytes = result.size * size
-
-    def scan(inputs: Sequence[Array]) -> Array:
-        storage = Storage(nbytes)
-        launch(storage.address + start, inputs[0].address + x_start)
-        return Array(storage, 0, *result)
-
-    return scan
+    launch = Launch(_call(native, task, words), (Ref(RESULT, start), Ref(0, x_start)))
+    return LaunchStep(native, result, result.size * size, [launch])
 
 
 def _reduction(native: Native, task: Task, axes: Sequence[int]) -> KernelStep:

@@ -1,0 +1,510 @@
+"""Fusion: one pass over the graph in which each node joins the kernel of an operand or begins its own.
+
+Legality is by level. A cluster's level is one more than the highest of what it reads, and a node may join it
+only when everything else that the node reads comes from lower levels; so no cycle can arise, and no graph
+search is needed. A node with one reader that reads nothing from registers waits for that reader and joins its
+kernel, so it is not stored in between. Nothing here reads a size: symbolic dimensions are compared as
+polynomials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.compiler.access import Access, is_movement, moved, padded, recut, whole
+from engine.compiler.cluster import (
+    Cluster,
+    Dims,
+    Finish,
+    Place,
+    Refusal,
+    Single,
+    Space,
+    Step,
+    is_aligned,
+    joins,
+)
+from engine.compiler.extent import common_refinement, product, solid
+from engine.compiler.recompute import recompute
+from engine.core.dtype import bfloat16, bool_, float32, float64
+from engine.core.node import Node
+from engine.core.opdef import OPS
+
+MOST_NODES = 160  # in one cluster: its build time is linear in them, and registers spill
+MOST_WAITING = 16  # nodes that wait for one reader
+MANY_ELEMENTS = 65536  # from here on a reduction to one value is worth a kernel that ends it
+FUSED_REDUCTIONS = ("sum", "prod", "max", "min")
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How a reduction divides the dimensions of its operand."""
+
+    outer: Dims
+    inner: Dims
+    columns: bool
+    total: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node that a fused kernel could compute: over which dimensions, from which reads."""
+
+    node: Node
+    dims: Dims
+    reads: list[Access]
+    division: Division | None = None
+    waiting: int = 1
+    """How many nodes wait with it for its reader, itself included."""
+
+
+class Fusion:
+    """``steps`` in an order in which they can run; ``home`` tells where a node is computed."""
+
+    def __init__(self, order: Sequence[Node], leaders: dict[Node, Node], targets: Sequence[Node]) -> None:
+        self.leaders = leaders
+        self.home: dict[Node, Step] = {}
+        self.refusals: list[Refusal] = []
+        self.varying = _varying(order, leaders)
+        self._steps: dict[Step, None] = {}
+        self._reads: dict[Node, Access] = {}
+        self._siblings: dict[tuple[int, Dims, bool], Cluster] = {}
+        self._waiting: dict[Node, Candidate] = {}
+        for node in order:
+            self._reads[node] = moved(node, self.read(node.inputs[0])) if is_movement(node) else whole(node)
+        self._readers = self._count_readers(order, targets)
+        for node in order:
+            self._place(node)
+        self._unite()
+        self._set_copies_apart()
+        steps = sorted(self._steps, key=lambda step: step.level)
+        recompute(self, steps, {self.read(target).source for target in targets})
+        self._finish()
+        self.steps = sorted(self._steps, key=lambda step: (not step.fixed, step.level))
+        self.refusals = [
+            own for own in dict.fromkeys(self.refusals) if self._apart(own.producer, own.consumer)
+        ]
+
+    def read(self, operand: Node) -> Access:
+        """How an operand is read: from which node's buffer or register, along which strides."""
+        return self._reads[self.leaders[operand]]
+
+    def level(self, node: Node, fixed: bool) -> int:
+        """The level on which a reader that is ``fixed`` or not finds the value complete."""
+        step = self.home.get(node)
+        if step is None or (step.fixed and not fixed):  # leaves, and what is computed when sizes are bound
+            return 0
+        return step.level + (isinstance(step, Cluster) and step.places[node] is Place.COLUMN)
+
+    def _count_readers(self, order: Sequence[Node], targets: Sequence[Node]) -> dict[Node, int]:
+        """How many nodes read each value; a target has one reader more than it could wait for."""
+        readers: dict[Node, int] = {}
+        for target in targets:
+            readers[self.read(target).source] = 2
+        for node in order:
+            if is_movement(node) and self._reads[node].source is not node:
+                continue
+            for source in {self.read(operand).source: None for operand in node.inputs}:
+                readers[source] = readers.get(source, 0) + 1
+        return readers
+
+    # ---- one node
+
+    def _place(self, node: Node) -> None:
+        if is_movement(node) and self._reads[node].source is not node:
+            return
+        if OPS[node.op].kind == "leaf" and not node.inputs and node.op != "iota":
+            return
+        candidate = self._candidate(node)
+        if candidate is None:
+            self._single(node)
+        elif not self._wait(candidate):
+            self._fuse(candidate)
+
+    def _candidate(self, node: Node) -> Candidate | None:
+        """What fused kernels would do for ``node``; None where they don't know it."""
+        if lanes_of(node) is None:
+            return None
+        reads = [self.read(operand) for operand in node.inputs]
+        if OPS[node.op].kind == "elementwise":
+            return Candidate(node, solid(node.shape), reads)
+        if node.op == "reduce":
+            division = reduction_of(node)
+            return None if division is None else Candidate(node, solid(node.inputs[0].shape), reads, division)
+        if is_movement(node):
+            dims = common_refinement(solid(reads[0].shape), solid(node.shape))
+            return None if dims is None else Candidate(node, dims, reads)
+        if node.op == "pad" and reads[1].source.op == "constant" and 0 not in reads[0].shape:
+            return self._padding(node, reads[0])
+        return None
+
+    def _padding(self, node: Node, x: Access) -> Candidate:
+        """A border around ``x``; around what a waiting copy of it reads, so that nothing is copied first."""
+        copy = self._waiting.get(x.source)
+        if copy is not None and is_movement(copy.node) and x == whole(x.source):
+            cut = recut(x.shape, copy.dims, node.shape, node.attrs[0])
+            inner = copy.reads[0].over(copy.dims)
+            if cut is not None and inner is not None and not copy.reads[0].windows:
+                del self._waiting[x.source]
+                x = Access(copy.reads[0].source, copy.dims, copy.reads[0].offset, inner)
+                return Candidate(node, cut[0], [padded(x, *cut)])
+        return Candidate(node, solid(node.shape), [padded(x, node.shape, node.attrs[0])])
+
+    def _single(self, node: Node) -> None:
+        reads = [self.read(operand) for operand in node.inputs]
+        for access in reads:
+            self._settle(access.source)
+        fixed = node not in self.varying
+        step = Single(1 + max([self.level(x.source, fixed) for x in reads], default=0), node, reads, fixed)
+        self.home[node] = step
+        self._steps[step] = None
+
+    def _wait(self, candidate: Candidate) -> bool:
+        """Whether the node waits for its only reader: it takes no value from another kernel's registers."""
+        node = candidate.node
+        if candidate.division is not None or self._readers.get(node) != 1 or node not in self.varying:
+            return False
+        waiting = 1
+        for access in candidate.reads:
+            source = access.source
+            if source in self._waiting:
+                waiting += self._waiting[source].waiting
+            elif isinstance(self.home.get(source), Cluster):
+                return False
+        if waiting > MOST_WAITING:
+            return False
+        self._waiting[node] = Candidate(node, candidate.dims, candidate.reads, None, waiting)
+        return True
+
+    def _settle(self, node: Node) -> None:
+        """Places a waiting node without its reader."""
+        if node in self._waiting:
+            self._fuse(self._waiting.pop(node))
+
+    def _pulled(self, candidate: Candidate) -> list[Candidate]:
+        """The nodes that wait for ``candidate``, each after those that wait for it."""
+        found: list[Candidate] = []
+        pending = [candidate]
+        while pending:
+            for access in pending.pop().reads:
+                own = self._waiting.get(access.source)
+                if own is not None:
+                    found.append(own)
+                    pending.append(own)
+        return found[::-1]
+
+    def _fuse(self, candidate: Candidate) -> None:
+        pulled = self._pulled(candidate)
+        group = [*pulled, candidate]
+        inside = {own.node for own in group}
+        reads = [access for own in group for access in own.reads]
+        sources = [x.source for x in reads if x.source.op != "constant" and x.source not in inside]
+        fixed = candidate.node not in self.varying
+        top = max([self.level(source, fixed) for source in sources], default=0)
+        key = (top + 1, candidate.dims, fixed)
+        for cluster in (self._highest(candidate.node, sources, top, fixed), self._siblings.get(key)):
+            if (
+                cluster is None
+                or cluster not in self._steps
+                or (cluster.level > top and not _shares(cluster, sources))
+            ):
+                continue
+            if self.admit(cluster, group):
+                return
+        fresh = Cluster(top + 1, Space(candidate.dims), fixed)
+        if self.admit(fresh, group):
+            self._steps[fresh] = None
+            self._siblings[key] = fresh
+        elif pulled:
+            for own in pulled:
+                self._settle(own.node)
+            self._fuse(candidate)
+        else:
+            self._single(candidate.node)
+
+    def _highest(self, node: Node, sources: list[Node], top: int, fixed: bool) -> Cluster | None:
+        """The one cluster on the highest level among the operands; others there would close a circle."""
+        homes: dict[Step, None] = {}
+        for source in sources:
+            home = self.home.get(source)
+            if (
+                home is not None
+                and home.level == top
+                and self.level(source, fixed) == top
+                and home.fixed == fixed
+            ):
+                homes[home] = None
+        clusters = [home for home in homes if isinstance(home, Cluster)]
+        if not clusters or len(clusters) != len(homes):
+            return None
+        first, *others = clusters
+        for other in others:
+            if not self._merge(first, other):
+                self._refuse(sources[0], node, "its operands come from kernels that run side by side")
+                return None
+        return first
+
+    def _merge(self, first: Cluster, other: Cluster) -> bool:
+        """Whether ``first`` takes in all of ``other``, which is on the same level."""
+        if not self.admit(first, [Candidate(own, *placed(own, reads)) for own, reads in other.reads.items()]):
+            return False
+        del self._steps[other]
+        return True
+
+    def _unite(self) -> None:
+        """Merges kernels of a level that read the same elements."""
+        first: dict[tuple[int, bool, Node], Cluster] = {}
+        for cluster in [step for step in self._steps if isinstance(step, Cluster)]:
+            sources = {a.source: None for a in cluster.accesses if a.strides and 0 not in a.strides}
+            keys = [(cluster.level, cluster.fixed, source) for source in sources]
+            others = dict.fromkeys([first[key] for key in keys if key in first])
+            home = next((own for own in others if self._merge(own, cluster)), cluster)
+            for key in keys:
+                first.setdefault(key, home)
+
+    def _set_copies_apart(self) -> None:
+        """A copy across rows that joined nothing has the per-node executor's kernel, which works in tiles."""
+        for cluster in [step for step in self._steps if isinstance(step, Cluster) and len(step.places) == 1]:
+            ((node, (access, *_)),) = cluster.reads.items()
+            strides = access.over(cluster.space.dims)
+            if is_movement(node) and strides and strides[-1] not in (0, 1):
+                del self._steps[cluster]
+                self.home[node] = single = Single(cluster.level, node, [access], cluster.fixed)
+                self._steps[single] = None
+
+    def _finish(self) -> None:
+        """What completes the reductions that kernels collect by lanes."""
+        for cluster in [step for step in self._steps if isinstance(step, Cluster) and step.collects]:
+            for node in [own for own, place in cluster.places.items() if place is Place.COLUMN]:
+                partial = Node("partial", node.inputs, node.attrs, node.shape, node.dtype)
+                cluster.partials[node] = partial
+                rows, length = product(cluster.space.outer), product(cluster.space.inner or ())
+                own = length if cluster.total else None
+                step = Finish(cluster.level + 1, node, partial, rows, own, cluster.fixed)
+                self.home[node], self.home[partial] = step, cluster
+                self._steps[step] = None
+
+    def _apart(self, producer: Node, consumer: Node) -> bool:
+        """Whether two nodes ended up in different kernels, whatever was tried first."""
+        home = self.home.get(consumer)
+        return not isinstance(home, Cluster) or producer not in home.places
+
+    def _refuse(self, producer: Node, consumer: Node, reason: str) -> bool:
+        self.refusals.append(Refusal(producer, consumer, reason))
+        return False
+
+    def admit(self, cluster: Cluster, group: Sequence[Candidate]) -> bool:
+        """Adds all of ``group`` to ``cluster``, or none."""
+        before = (
+            *(cluster.space, cluster.lanes, cluster.rows, cluster.columns),
+            *(cluster.total, cluster.places),
+        )
+        if not all(self._join(cluster, own) for own in group):
+            cluster.space, cluster.lanes, cluster.rows, cluster.columns, cluster.total, cluster.places = (
+                before
+            )
+            for own in group:
+                cluster.places.pop(own.node, None)
+                cluster.reads.pop(own.node, None)
+            return False
+        for own in group:
+            self.home[own.node] = cluster
+            self._waiting.pop(own.node, None)
+        return True
+
+    def adopt(self, cluster: Cluster, nodes: Sequence[Node], home: Cluster) -> bool:
+        """Whether ``cluster`` can compute copies of ``nodes`` of ``home``, and does from now on."""
+        space = cluster.space.outer, cluster.space.inner
+        held = cluster.places, cluster.reads
+        cluster.places, cluster.reads = dict(cluster.places), dict(cluster.reads)
+        fresh = [node for node in nodes if node not in cluster.places]
+        for node in fresh:
+            if not self._join(cluster, Candidate(node, *placed(node, home.reads[node]))):
+                break
+        else:
+            if (cluster.space.outer, cluster.space.inner) == space:
+                first = dict.fromkeys(nodes)
+                cluster.places = {node: cluster.places[node] for node in (*first, *held[0])}
+                cluster.reads = {node: cluster.reads[node] for node in (*first, *held[1])}
+                return True
+        cluster.places, cluster.reads = held
+        return False
+
+    def fits(self, cluster: Cluster, space: Space) -> bool:
+        """Whether all that ``cluster`` reads fits its space cut or divided as ``space`` is."""
+        return self._still_readable(cluster, space, cluster.places, None)
+
+    # ---- joining
+
+    def _join(self, cluster: Cluster, candidate: Candidate) -> bool:
+        """Adds a node to ``cluster`` if that is legal; else keeps the reason."""
+        node, reads, division = candidate.node, candidate.reads, candidate.division
+        anchor = reads[0].source if reads else node
+        if len(cluster.places) >= MOST_NODES:
+            return self._refuse(anchor, node, f"the kernel already has {MOST_NODES} operations")
+        lanes = lanes_of(node) or 0
+        if cluster.lanes and lanes and cluster.lanes != lanes:
+            return self._refuse(anchor, node, f"elements of {cluster.lanes} and {lanes} bytes")
+        fitted = fit(cluster, candidate.dims, division)
+        if isinstance(fitted, str):
+            return self._refuse(anchor, node, fitted)
+        space, operand_place, places = fitted
+        for access in reads:
+            why = self._unreadable(cluster, space, places, access, operand_place)
+            if why:
+                return self._refuse(access.source, node, why)
+        if not self._still_readable(cluster, space, places, division):
+            return self._refuse(anchor, node, "what the kernel reads already does not run along these rows")
+        cluster.space, cluster.lanes = space, cluster.lanes or lanes
+        cluster.places = places
+        if division is not None:
+            cluster.rows = cluster.rows or not (division.columns or division.total)
+            cluster.columns = cluster.columns or division.columns
+            cluster.total = cluster.total or division.total
+            at_end = division.columns or division.total
+            operand_place = Place.COLUMN if at_end else Place.OUTER
+        result = operand_place
+        cluster.places[node] = result
+        cluster.reads[node] = reads
+        return True
+
+    def _unreadable(
+        self, cluster: Cluster, space: Space, places: dict[Node, Place], access: Access, reader: Place
+    ) -> str:
+        """Why a member that varies over ``reader`` cannot read ``access``; empty where it can."""
+        own = space.dims if reader is Place.FULL else space.outer
+        place = places.get(access.source)
+        if access.source.op == "constant" and not access.windows:
+            return ""
+        if place is None:
+            if access.windows and reader is Place.OUTER:
+                return "it has a border along rows"
+            return (
+                ""
+                if access.over(own) is not None and _is_row(access, space, reader)
+                else "it is read across rows"
+            )
+        if place is Place.COLUMN:
+            return "the sum over rows is complete only when the kernel ends"
+        if place is Place.FULL and reader is Place.OUTER:
+            return "a row's result would depend on one of its elements"
+        covered = len(space.dims) if place is Place.FULL else len(space.outer)
+        return "" if is_aligned(access, own, covered) else "its elements are read in another order"
+
+    def _still_readable(
+        self, cluster: Cluster, space: Space, places: dict[Node, Place], division: Division | None
+    ) -> bool:
+        """Whether the reads that the cluster has fit a space that is cut or divided further."""
+        if (space.outer, space.inner) == (cluster.space.outer, cluster.space.inner):
+            return True
+        return all(
+            not self._unreadable(
+                cluster, space, places, access, Place.FULL if node.op == "reduce" else places[node]
+            )
+            for node, reads in cluster.reads.items()
+            for access in reads
+        )
+
+
+def _is_row(access: Access, space: Space, reader: Place) -> bool:
+    """Whether a read runs along rows with one stride, which divided spaces need."""
+    if reader is not Place.FULL or not space.inner:
+        return True
+    strides, bounds = access.over(space.dims), access.bounds(space.dims)
+    if strides is None or bounds is None or any(bounds[len(space.outer) + 1 :]):
+        return False
+    return joins(space.inner, strides[len(space.outer) :])
+
+
+def _shares(cluster: Cluster, sources: Sequence[Node]) -> bool:
+    wanted = set(sources)
+    return any(access.source in wanted for access in cluster.accesses)
+
+
+def placed(node: Node, reads: list[Access]) -> tuple[Dims, list[Access], Division | None]:
+    """The dimensions, reads and division with which ``node`` came into its cluster."""
+    if node.op == "reduce":
+        return solid(node.inputs[0].shape), reads, reduction_of(node)
+    if is_movement(node):
+        return common_refinement(solid(reads[0].shape), solid(node.shape)) or (), reads, None
+    if node.op == "pad":
+        return solid(reads[0].shape), reads, None
+    return solid(node.shape), reads, None
+
+
+def _varying(order: Sequence[Node], leaders: dict[Node, Node]) -> set[Node]:
+    """Nodes whose value depends on an input; the others are computed once, when sizes are bound."""
+    varying: set[Node] = set()
+    for node in order:
+        if node.op in ("input", "parameter") or any(leaders[x] in varying for x in node.inputs):
+            varying.add(node)
+    return varying
+
+
+def reduction_of(node: Node) -> Division | None:
+    """The division of a reduction that fused kernels know: of floats, over leading or over trailing axes."""
+    kind, axes = node.attrs
+    x = node.inputs[0]
+    if kind not in FUSED_REDUCTIONS or x.dtype not in (float32, float64):
+        return None
+    axes = [axis for axis in sorted(axes) if x.shape[axis] != 1]
+    kept = [axis for axis in range(x.rank) if axis not in axes and x.shape[axis] != 1]
+    if not axes or 0 in x.shape:
+        return None
+    reduced_dims, kept_dims = tuple(x.shape[a] for a in axes), tuple(x.shape[a] for a in kept)
+    if not kept:
+        length = product(reduced_dims)
+        return Division((), reduced_dims, False, isinstance(length, int) and length >= MANY_ELEMENTS)
+    if kept[-1] < axes[0]:
+        return Division(kept_dims, reduced_dims, False)
+    if axes[-1] < kept[0]:
+        return Division(reduced_dims, kept_dims, True)
+    return None
+
+
+def lanes_of(node: Node) -> int | None:
+    """The size of the elements that a fused ``node`` works on, 0 for bools; None where it cannot be fused."""
+    sizes = set()
+    for dtype in (node.dtype, *(operand.dtype for operand in node.inputs)):
+        if dtype is bfloat16:
+            return None
+        if dtype is not bool_:
+            sizes.add(dtype.size)
+    if len(sizes) > 1 or 0 in node.shape:
+        return None
+    return sizes.pop() if sizes else 0
+
+
+def fit(
+    cluster: Cluster, dims: Dims, division: Division | None
+) -> tuple[Space, Place, dict[Node, Place]] | str:
+    """The cluster's space with room for a node over ``dims``, the node's operand place, everybody's place."""
+    places = cluster.places
+    if cluster.total or (division is not None and division.total):
+        mixed = division is not None and not division.total
+        if mixed or cluster.rows or cluster.columns or Place.OUTER in places.values():
+            return "a reduction to one value of many elements, and other ones"
+    if division is not None:
+        space = cluster.space.divided(division.outer, division.inner)
+        return "their rows are cut differently" if space is None else (space, Place.FULL, places)
+    space = cluster.space.refined(dims)
+    if space is not None:
+        return space, Place.FULL, places
+    if cluster.total:
+        return "their index spaces differ"
+    if cluster.space.inner is not None:
+        outer = Space(cluster.space.outer).refined(dims)
+        if outer is None:
+            return "their index spaces differ"
+        return Space(outer.outer, cluster.space.inner), Place.OUTER, places
+    return _extended(cluster, dims)
+
+
+def _extended(cluster: Cluster, dims: Dims) -> tuple[Space, Place, dict[Node, Place]] | str:
+    """The space of a node that repeats the cluster's values along further inner dimensions."""
+    for count in range(len(dims)):
+        prefix = Space(cluster.space.outer).refined(dims[:count])
+        if prefix is not None:
+            return Space(prefix.outer, dims[count:]), Place.FULL, dict.fromkeys(cluster.places, Place.OUTER)
+    return "their index spaces differ"

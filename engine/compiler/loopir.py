@@ -1,0 +1,118 @@
+"""The loop language of fused kernels: rows of a space, and what happens once a row and once a vector of it.
+
+A kernel runs over rows; a row has ``n`` elements. Values are numbered; each line assigns one or stores one,
+so a kernel is in single-assignment form and prints one line a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from engine.core.dtype import DType
+
+Kind = Literal["each", "rows", "lanes", "columns", "blocks", "finish", "total"]
+Along = Literal["dense", "repeat", "strided"]
+"""How a buffer runs along a row: elements side by side, one element for all, or a stride apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """An argument of the kernel. ``scratch`` ones hold one row a chunk, between two stages; ``partial`` ones
+    a row for each lane of each block of rows. ``windows`` are the axes, outer ones first and then the row,
+    along which only some indices are in the buffer.
+    """
+
+    dtype: DType
+    along: Along
+    written: bool = False
+    scratch: bool = False
+    partial: bool = False
+    windows: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """``value`` is the same number everywhere; ``raw`` are its little-endian bytes."""
+
+    value: int
+    dtype: DType
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """``fill`` is the value outside of a buffer's windows."""
+
+    value: int
+    buffer: int
+    fill: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """An elementwise primitive."""
+
+    value: int
+    op: str
+    operands: tuple[int, ...]
+    dtypes: tuple[DType, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """Combines ``operand`` along the row (or, in a column kernel, over the rows) by the fixed tree."""
+
+    value: int
+    kind: str
+    operand: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    """Combines ``operand`` into what a partial buffer has for this row's lane, or for this block."""
+
+    buffer: int
+    kind: str
+    operand: int
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    buffer: int
+    value: int
+
+
+Line: TypeAlias = Load | Apply | Reduce | Collect | Store
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One pass along a row: ``row`` lines run once before it, ``inner`` lines for each vector of elements."""
+
+    row: tuple[Line, ...]
+    inner: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """``kind`` each: no reduction, chunks are blocks of rows and columns. rows: reductions along rows, chunks
+    are blocks of rows. lanes: the same with reductions over all rows beside, chunks are lanes of their tree.
+    columns: reductions over all rows alone, chunks are blocks of columns, one stage. blocks: reductions over
+    one long row, chunks are blocks of their tree, each with an element of the partial buffers. finish and
+    total: the end of the tree of what lanes or blocks have collected; buffers are that and the result.
+
+    ``rank`` is the number of outer dimensions, ``lanes`` the element size in bytes that a vector is counted
+    in.
+    """
+
+    kind: Kind
+    rank: int
+    lanes: int
+    buffers: tuple[Buffer, ...]
+    constants: tuple[Constant, ...]
+    stages: tuple[Stage, ...]
+    last: tuple[Line, ...]
+    """Lines once a row after the last stage: results of rows; of columns, once a block of columns."""

@@ -1,0 +1,445 @@
+"""From a cluster to a kernel of the loop language, and the layout of each of its buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from engine.compiler.access import Access, Window, whole
+from engine.compiler.cluster import Cluster, Dims, Finish, Place, joins
+from engine.compiler.extent import product
+from engine.compiler.fuse import Fusion
+from engine.compiler.loopir import (
+    Along,
+    Apply,
+    Buffer,
+    Collect,
+    Constant,
+    Kernel,
+    Kind,
+    Line,
+    Load,
+    Reduce,
+    Stage,
+    Store,
+)
+from engine.core.dim import Dim
+from engine.core.node import Node
+from engine.core.opdef import OPS
+
+COPIES = ("movement", "marker")  # kinds whose value is what they read, at other indices
+KEEP_COST = 12  # additions an element: what costs more to compute again is kept for a later stage
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a buffer's rows begin: ``offset + Σ outer index · stride``, and its stride along a row.
+
+    ``windows`` are those of ``Buffer.windows``, in that order.
+    """
+
+    source: Node | None
+    offset: Dim
+    outer: Dims
+    inner: Dim
+    windows: tuple[Window, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A kernel, the space it runs over, and its buffers' layouts (a source of None: scratch)."""
+
+    kernel: Kernel
+    outer: Dims
+    inner: Dim
+    layouts: tuple[Layout, ...]
+    outputs: tuple[Node, ...]
+    cost: int
+    partials: tuple[Node, ...] = ()
+    """Buffers of ``cluster.partial_elements`` that it collects by lanes."""
+
+
+def lower(step: Cluster | Finish, fusion: Fusion, stored: Collection[Node]) -> Lowered:
+    """The kernel of a step, which writes its members in ``stored`` to buffers of their own."""
+    return _finishing(step) if isinstance(step, Finish) else _Lowering(step, fusion, stored).run()
+
+
+def _finishing(step: Finish) -> Lowered:
+    node = step.node
+    if step.length is not None:
+        return _totalling(step, step.length)
+    buffers = Buffer(node.dtype, "dense", partial=True), Buffer(node.dtype, "dense", written=True)
+    layouts = Layout(step.partial, 0, (), 1), Layout(node, 0, (), 1)
+    stage = Stage((), (Collect(0, node.attrs[0], 0),))
+    kernel = Kernel("finish", 0, node.dtype.size, buffers, (), (stage,), ())
+    return Lowered(kernel, (step.rows,), product(node.shape), layouts, (node,), 1)
+
+
+def _totalling(step: Finish, length: Dim) -> Lowered:
+    node = step.node
+    buffers = Buffer(node.dtype, "dense", partial=True), Buffer(node.dtype, "repeat", written=True)
+    layouts = Layout(step.partial, 0, (), 1), Layout(node, 0, (), 0)
+    stage = Stage((), (Collect(0, node.attrs[0], 0),))
+    kernel = Kernel("total", 0, node.dtype.size, buffers, (), (stage,), ())
+    return Lowered(kernel, (), length, layouts, (node,), 1)
+
+
+@dataclass(slots=True)
+class _Lines:
+    row: list[Line] = field(default_factory=list)
+    inner: list[Line] = field(default_factory=list)
+
+
+class _Lowering:
+    def __init__(self, cluster: Cluster, fusion: Fusion, stored: Collection[Node]) -> None:
+        self.cluster = cluster
+        self.fusion = fusion
+        self.outputs = [node for node in cluster.places if node in stored and node not in cluster.partials]
+        self.outer, self.inner = self._loops()
+        self.buffers: list[Buffer] = []
+        self.layouts: list[Layout] = []
+        self.constants: dict[tuple[object, bytes], Constant] = {}
+        self.stage_of: dict[Node, int] = {}
+        self.lines: list[_Lines] = []
+        self.last: list[Line] = []
+        self.values: dict[tuple[object, int], int] = {}
+        self.loaded: dict[tuple[Layout, int | None, int], int] = {}
+        self.kept: dict[Node, int] = {}
+        self.count = 0
+
+    # ---- loops
+
+    def _loops(self) -> tuple[Dims, Dim]:
+        """The outer dimensions, neighbours joined where every buffer allows it, and the inner extent."""
+        space = self.cluster.space
+        accesses = self._accesses()
+        found = [self._steps(access, space.dims, space.outer) for access in accesses]
+        steps = [step for step in found if step is not None]
+        windows = [access.bounds(space.dims) for access, _ in accesses if access.windows]
+        apart = {k for bounds in windows if bounds for k, window in enumerate(bounds) if window is not None}
+        if space.inner is None:
+            dims = _joined(space.dims, steps, apart)
+            return (dims[:-1], dims[-1]) if dims else ((), 1)
+        count = len(space.outer)
+        return _joined(space.outer, [step[:count] for step in steps], apart), product(space.inner)
+
+    def _accesses(self) -> list[tuple[Access, Place]]:
+        """What is read from and written to buffers, and where each varies."""
+        cluster, found = self.cluster, []
+        for node, reads in cluster.reads.items():
+            place = Place.FULL if node.op == "reduce" else cluster.places[node]
+            found += [
+                (access, place)
+                for access in reads
+                if access.source not in cluster.places and (access.source.op != "constant" or access.windows)
+            ]
+        return [*found, *[(whole(node), cluster.places[node]) for node in self.outputs]]
+
+    @staticmethod
+    def _steps(item: tuple[Access, Place], dims: Dims, outer: Dims) -> Dims | None:
+        access, place = item
+        if place is Place.FULL:
+            return access.over(dims)
+        if place is Place.OUTER:
+            own = access.over(outer)
+            return None if own is None else (*own, *(0,) * (len(dims) - len(outer)))
+        own = access.over(dims[len(outer) :])
+        return None if own is None else (*(0,) * len(outer), *own)
+
+    def _layout(self, access: Access, place: Place) -> tuple[Layout, tuple[int, ...]]:
+        """The layout of what is read, and the axes along which it has windows."""
+        space = self.cluster.space
+        steps = self._steps((access, place), space.dims, space.outer)
+        bounds = access.bounds(space.dims) if access.windows else (None,) * len(space.dims)
+        assert steps is not None
+        assert bounds is not None
+        if space.inner is None:
+            dims = (*self.outer, self.inner) if self.inner != 1 or space.dims else ()
+            joined = _over(space.dims, steps, dims)
+            windows = _over(space.dims, bounds, dims)
+            return (
+                Layout(
+                    access.source, access.offset, joined[:-1], joined[-1] if joined else 0, _present(windows)
+                ),
+                _axes(windows),
+            )
+        count = len(space.outer)
+        inner = steps[count:]
+        windows = _over(space.outer, bounds[:count], self.outer)
+        if inner:
+            edge, rest = bounds[count], product(space.inner[1:])
+            windows = (*windows, edge and (edge[0] * rest, edge[1] * rest))
+        layout = Layout(
+            access.source,
+            access.offset,
+            _over(space.outer, steps[:count], self.outer),
+            inner[-1] if inner else 0,
+            _present(windows),
+        )
+        return layout, _axes(windows)
+
+    # ---- lines
+
+    def run(self) -> Lowered:
+        cluster = self.cluster
+        costs: dict[Node, int] = {}
+        for node in cluster.places:
+            self.stage_of[node] = self._stage(node, costs)
+        self.lines = [_Lines() for _ in range(1 + max(self.stage_of.values()))]
+        self._choose_kept()
+        for node, place in cluster.places.items():
+            if node.op == "reduce":
+                self._reduce(node)
+            elif place is Place.FULL:
+                self._value(node, self.stage_of[node])
+            else:
+                self._row_value(node)
+            if node in self.outputs or node in self.kept:
+                self._store(node)
+        return self._finished()
+
+    def _finished(self) -> Lowered:
+        stages = [Stage(tuple(lines.row), tuple(lines.inner)) for lines in self.lines]
+        last = tuple(self.last)
+        while len(stages) > 1 and not stages[-1].inner:  # what follows the last pass along the row
+            last = (*stages.pop().row, *last)
+        kind: Kind = "rows" if self.cluster.rows else "each"
+        if self.cluster.columns:
+            kind = "lanes" if self.cluster.by_lanes else "columns"
+        if self.cluster.total:
+            kind = "blocks"
+        kernel = Kernel(
+            kind,
+            len(self.outer),
+            self.cluster.lanes or 4,
+            tuple(self.buffers),
+            tuple(self.constants.values()),
+            tuple(stages),
+            last,
+        )
+        cost = sum(OPS[node.op].cost + 1 for node in self.cluster.places)
+        partials = tuple(self.cluster.partials.values())
+        return Lowered(
+            kernel, self.outer, self.inner, tuple(self.layouts), tuple(self.outputs), cost, partials
+        )
+
+    def _stage(self, node: Node, costs: dict[Node, int]) -> int:
+        """The pass along the row in which a node's operands are there; its row result is there one later.
+
+        What costs much is computed in a pass of its own before it is reduced: a reduction's loop is unrolled.
+        """
+        stage = 0
+        own = OPS[node.op].cost
+        for access in self.cluster.reads[node]:
+            source = access.source
+            if source in self.cluster.places:
+                after = source.op == "reduce" and self.cluster.places[source] is Place.OUTER
+                stage = max(stage, self.stage_of[source] + after)
+                if self.stage_of[source] == stage:
+                    own += costs[source]
+        if node.op == "reduce" and self.cluster.places[node] is Place.OUTER and own > KEEP_COST:
+            (source,) = [access.source for access in self.cluster.reads[node]]
+            if source in self.cluster.places and self.stage_of[source] == stage:
+                stage += 1
+        costs[node] = own
+        return stage
+
+    def _choose_kept(self) -> None:
+        """Values of a row that a later stage needs and that cost more to compute again than to keep."""
+        needed: dict[Node, int] = {}
+        for node, reads in self.cluster.reads.items():
+            for access in reads:
+                if self.cluster.places.get(access.source) is Place.FULL:
+                    needed[access.source] = max(needed.get(access.source, 0), self.stage_of[node])
+        costs: dict[Node, int] = {}
+        for node, place in self.cluster.places.items():
+            if place is not Place.FULL:
+                continue
+            operands = [access.source for access in self.cluster.reads[node]]
+            own = OPS[node.op].cost + sum(
+                0 if x.op == "constant" else costs.get(x, 2 if x not in self.cluster.places else 0)
+                for x in operands
+            )
+            later = needed.get(node, 0) > self.stage_of[node]
+            if node in self.outputs or (later and own > KEEP_COST):
+                if later and node not in self.outputs:
+                    self.kept[node] = -1
+                own = 2
+            costs[node] = own
+
+    def _new(self) -> int:
+        self.count += 1
+        return self.count
+
+    def _buffer(self, layout: Layout, buffer: Buffer) -> int:
+        self.buffers.append(buffer)
+        self.layouts.append(layout)
+        return len(self.buffers) - 1
+
+    def _literal(self, node: Node) -> int:
+        key = (node.dtype, node.attrs[0])
+        if key not in self.constants:
+            self.constants[key] = Constant(self._new(), node.dtype, node.attrs[0])
+        return self.constants[key].value
+
+    def _read(self, access: Access, place: Place, stage: int, fill: int | None = None) -> int:
+        """The value of a buffer's elements in a stage."""
+        layout, windows = self._layout(access, place)
+        along = _along(layout.inner) if place is Place.FULL else "repeat"
+        home = -1 if along == "repeat" else stage
+        if windows:
+            home = stage
+        key = (layout, fill, home)
+        if key not in self.loaded:
+            buffer = self.values.get((layout, -2))
+            if buffer is None:
+                buffer = self._buffer(layout, Buffer(access.source.dtype, along, windows=windows))
+                self.values[layout, -2] = buffer
+            self.loaded[key] = value = self._new()
+            line = Load(value, buffer, fill)
+            if along == "repeat" and not windows:
+                self.lines[0].row.insert(0, line)
+            else:
+                self.lines[stage].inner.append(line)
+        return self.loaded[key]
+
+    def _operand(self, access: Access, reader: Place, stage: int) -> int:
+        source = access.source
+        if source.op == "constant":
+            return self._literal(source)
+        place = self.cluster.places.get(source)
+        if place is None:
+            return self._read(access, reader, stage)
+        if place is Place.FULL:
+            return self._value(source, stage)
+        return self.values[source, -1]
+
+    def _value(self, node: Node, stage: int) -> int:
+        """The value of a member along the row, in a stage: computed there, again, or from its buffer."""
+        key = (node, stage)
+        if key in self.values:
+            return self.values[key]
+        if stage > self.stage_of[node] and (node in self.kept or node in self.outputs):
+            self.values[key] = value = self._new()
+            self.lines[stage].inner.append(Load(value, self.values[node, -3]))
+            return value
+        self._compute(node, stage)
+        return self.values[key]
+
+    def _compute(self, node: Node, stage: int) -> None:
+        """Emits ``node`` and what it needs again in this stage, without recursion."""
+        pending = [node]
+        while pending:
+            current = pending[-1]
+            missing = [
+                access.source
+                for access in self.cluster.reads[current]
+                if self.cluster.places.get(access.source) is Place.FULL
+                and (access.source, stage) not in self.values
+                and not (
+                    stage > self.stage_of[access.source]
+                    and (access.source in self.kept or access.source in self.outputs)
+                )
+            ]
+            if missing:
+                pending += missing
+                continue
+            pending.pop()
+            if (current, stage) in self.values:
+                continue
+            self.values[current, stage] = self._emit(current, Place.FULL, stage, self.lines[stage].inner)
+
+    def _emit(self, node: Node, place: Place, stage: int, lines: list[Line]) -> int:
+        """The value of ``node`` from those of its operands: a line, or for a copy what is read."""
+        reads = self.cluster.reads[node]
+        if reads and reads[0].windows:
+            return self._read(reads[0], place, stage, self._literal(node.inputs[1]))
+        operands = tuple([self._operand(access, place, stage) for access in reads])
+        if OPS[node.op].kind in COPIES:
+            return operands[0]
+        dtypes = tuple([operand.dtype for operand in node.inputs])
+        line = Apply(self._new(), node.op, operands, dtypes, node.dtype)
+        lines.append(line)
+        return line.value
+
+    def _row_value(self, node: Node) -> None:
+        stage = self.stage_of[node]
+        self.values[node, -1] = self._emit(node, Place.OUTER, stage, self.lines[stage].row)
+
+    def _reduce(self, node: Node) -> None:
+        stage = self.stage_of[node]
+        operand = self._operand(self.cluster.reads[node][0], Place.FULL, stage)
+        partial = self.cluster.partials.get(node)
+        if partial is not None:
+            layout = Layout(partial, 0, (0,) * len(self.outer), 1)
+            buffer = self._buffer(layout, Buffer(node.dtype, "dense", written=True, partial=True))
+            self.lines[stage].inner.append(Collect(buffer, node.attrs[0], operand))
+            return
+        line = Reduce(self._new(), node.attrs[0], operand, node.dtype)
+        self.values[node, -1] = line.value
+        self.lines[stage].inner.append(line)
+
+    def _store(self, node: Node) -> None:
+        place = self.cluster.places[node]
+        if node in self.kept:
+            layout = Layout(None, 0, (0,) * len(self.outer), 1)
+            buffer = self._buffer(layout, Buffer(node.dtype, "dense", written=True, scratch=True))
+        else:
+            layout, _ = self._layout(whole(node), place)
+            along: Along = "repeat" if place is Place.OUTER else "dense"
+            buffer = self._buffer(layout, Buffer(node.dtype, along, written=True))
+        self.values[node, -3] = buffer
+        stage = self.stage_of[node]
+        if place is Place.FULL:
+            self.lines[stage].inner.append(Store(buffer, self.values[node, stage]))
+        elif (node.op == "reduce" and stage + 1 >= len(self.lines)) or place is Place.COLUMN:
+            self.last.append(Store(buffer, self.values[node, -1]))
+        else:
+            after = stage + (node.op == "reduce")
+            self.lines[after].row.append(Store(buffer, self.values[node, -1]))
+
+
+def _along(stride: Dim) -> Along:
+    return "dense" if stride == 1 else "repeat" if stride == 0 else "strided"
+
+
+def _joined(dims: Dims, steps: list[Dims], apart: Collection[int]) -> Dims:
+    """``dims`` with neighbours joined where each of ``steps`` runs over them as over one; never those
+    ``apart``.
+    """
+    result: list[Dim] = []
+    for k, size in enumerate(dims):
+        free = result and k not in apart and k - 1 not in apart
+        if free and all(joins((dims[k - 1], size), step[k - 1 : k + 1]) for step in steps):
+            result[-1] = result[-1] * size
+        else:
+            result.append(size)
+    return tuple(result)
+
+
+Item = TypeVar("Item")
+
+
+def _over(dims: Dims, items: Sequence[Item], joined: Dims) -> tuple[Item, ...]:
+    """What ``items`` say along ``joined``, made of neighbours of ``dims``: that of the last neighbour of
+    each.
+    """
+    result: list[Item] = []
+    position = 0
+    for size in joined:
+        total: Dim = dims[position]
+        while total != size:
+            position += 1
+            total = total * dims[position]
+        result.append(items[position])
+        position += 1
+    return tuple(result)
+
+
+def _present(windows: Sequence[Window | None]) -> tuple[Window, ...]:
+    return tuple([window for window in windows if window is not None])
+
+
+def _axes(windows: Sequence[Window | None]) -> tuple[int, ...]:
+    return tuple([axis for axis, window in enumerate(windows) if window is not None])

@@ -1,0 +1,127 @@
+"""Values that a later kernel computes again rather than reads: where it costs little and loads no more.
+
+Precondition: steps in an order in which they can run. Postcondition: the same steps; some clusters hold
+copies of cheap nodes of earlier ones, whose buffers nobody needs any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from engine.compiler.cluster import Cluster, Place, Step, is_aligned
+from engine.core.node import Node
+from engine.core.opdef import OPS
+
+if TYPE_CHECKING:
+    from engine.compiler.fuse import Fusion
+
+MOST_COST = 8  # additions an element
+
+
+def recompute(fusion: Fusion, steps: Sequence[Step], targets: Collection[Node]) -> None:
+    """Copies nodes into the clusters that read them, where all their readers can do so."""
+    readers: dict[Node, list[Step]] = {}
+    for step in steps:
+        for source in {access.source: None for access in step.accesses}:
+            readers.setdefault(source, []).append(step)
+    kept = {*targets}
+    for step in steps:
+        if not isinstance(step, Cluster) or step.fixed:
+            continue
+        for node in [own for own, place in step.places.items() if place is Place.FULL]:
+            own = readers.get(node)
+            clusters = [reader for reader in own or () if isinstance(reader, Cluster)]
+            if own and node not in kept and len(clusters) == len(own):
+                _copy(fusion, step, node, clusters, readers, kept)
+
+
+def _copy(  # noqa: PLR0917  the pass's state
+    fusion: Fusion,
+    home: Cluster,
+    node: Node,
+    clusters: Sequence[Cluster],
+    readers: dict[Node, list[Step]],
+    kept: Collection[Node],
+) -> None:
+    recipe = _recipe(home, node, readers, kept)
+    if recipe is None:
+        return
+    inside = {*recipe}
+    needs = [
+        a.source
+        for own in recipe
+        for a in home.reads[own]
+        if a.source not in inside and _is_large(home, a.source)
+    ]
+    loads = 0
+    for cluster in clusters:
+        have = {access.source for access in cluster.accesses} | cluster.places.keys()
+        fresh = {*needs} - have
+        loads += len(fresh)
+        if any(source.op == "dot" for source in fresh):  # what follows a product is the product's to compute
+            return
+        if not all(_reads_own_element(cluster, node)):
+            return
+    if loads > len(clusters):
+        return
+    before = [(cluster.places, cluster.reads) for cluster in clusters]
+    if not all(fusion.adopt(cluster, recipe, home) for cluster in clusters):
+        for cluster, (places, reads) in zip(clusters, before, strict=True):
+            cluster.places, cluster.reads = places, reads
+        return
+    del readers[node]
+    for cluster in clusters:
+        for source in {access.source: None for copied in recipe for access in home.reads[copied]}:
+            if source not in inside and cluster not in readers.setdefault(source, []):
+                readers[source].append(cluster)
+
+
+def _recipe(
+    home: Cluster, node: Node, readers: dict[Node, list[Step]], kept: Collection[Node]
+) -> list[Node] | None:
+    """``node`` and the nodes to copy with it, operands first: up to what is stored, read or a row's one
+    value.
+    """
+    found: dict[Node, None] = {}
+    pending, cost = [node], 0
+    while pending:
+        own = pending.pop()
+        if OPS[own.op].kind != "elementwise":
+            return None
+        found.pop(own, None)
+        found[own] = None
+        cost += OPS[own.op].cost
+        if cost > MOST_COST:
+            return None
+        for access in home.reads[own]:
+            source = access.source
+            stored = source in readers or source in kept
+            if home.places.get(source) is Place.FULL and not stored:
+                pending.append(source)
+    order = {own: at for at, own in enumerate(home.places)}
+    return sorted(found, key=order.__getitem__)
+
+
+def _is_large(home: Cluster, source: Node) -> bool:
+    """Whether reading ``source`` costs a load an element."""
+    if source.op == "constant":
+        return False
+    place = home.places.get(source)
+    if place is not None:
+        return place is Place.FULL
+    return not all(
+        access.source is not source or 0 in access.strides
+        for reads in home.reads.values()
+        for access in reads
+    )
+
+
+def _reads_own_element(cluster: Cluster, node: Node) -> list[bool]:
+    dims = cluster.space.dims
+    return [
+        (own.op == "reduce" or cluster.places[own] is Place.FULL) and is_aligned(access, dims, len(dims))
+        for own, reads in cluster.reads.items()
+        for access in reads
+        if access.source is node
+    ]

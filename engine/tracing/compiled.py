@@ -1,0 +1,86 @@
+"""``engine.compile``: a function of Tensors as one plan, with the bits that the function has in eager."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+from engine.compiler.plan import Plan
+from engine.devices.cpu.device import CpuDevice
+from engine.devices.device import current_device
+from engine.tensor import Tensor
+from engine.tensor.cell import current_trace, is_recording
+from engine.tracing.pytree import flatten
+from engine.tracing.signature import Signature, signature
+from engine.tracing.traced import Traced, trace
+
+_LOCK = threading.RLock()
+"""Held in each call: while a function is traced, cells that others may share hold symbols."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def compile(function: Callable[P, R]) -> Compiled[P, R]:
+    """``function`` as a plan: few kernels, one call, the same bits.
+
+    It takes and gives Tensors, and lists, tuples, dicts and dataclasses of them; it may use modules,
+    optimisers, generators and Tensors from outside, call ``backward`` and ``step``, and rebind what it meets
+    (``assign``, ``+=``, ``.grad``): each call reads what they hold then, and leaves behind what the function
+    would. It runs in Python once for each structure, dtype and rank of its arguments, each mode of its
+    modules and each choice of gradients present; its other effects happen then only. Leading sizes of its
+    arguments are symbols from 2 on, and one plan serves them all, unless the function needs them as numbers.
+    A value asked for in it (``item()``, ``bool``, printing) is a TracingError. Results have no history.
+    Where there is no C compiler the function runs as it is. Calls from several threads take turns.
+    """
+    return Compiled(function)
+
+
+class Compiled(Generic[P, R]):
+    """A function that ``compile`` returned."""
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        self._function = function
+        self._traced: dict[Any, list[Traced]] = {}
+        self._symbols: dict[Any, int] = {}  # how many a function can be traced with, where not all
+        update_wrapper(self, function, updated=())
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        device = current_device()
+        if not isinstance(device, CpuDevice) or current_trace.get() is not None:
+            return self._function(*args, **kwargs)
+        structure, tensors = flatten((args, kwargs)) if args or kwargs else (None, [])
+        about = structure, is_recording(), device
+        with _LOCK:
+            own = signature(tensors, len(tensors))
+            symbols = self._symbols.get((about, own))
+            if symbols is not None:
+                own = signature(tensors, symbols)
+            known = self._traced.setdefault((about, own), [])
+            for traced in known:
+                if traced.holds(tensors):
+                    return cast(R, traced.run(tensors))
+            traced, own = self._trace(about, own, tensors, args, kwargs)
+            self._traced.setdefault((about, own), []).append(traced)
+            return cast(R, traced.run(tensors))
+
+    def _trace(
+        self, about: Any, own: Signature, tensors: Sequence[Tensor], args: Any, kwargs: Any
+    ) -> tuple[Traced, Signature]:
+        """The function traced for the symbols of its signature, or for the first, or else for none."""
+        widest = about, own
+        while True:
+            try:
+                return trace(self._function, args, kwargs, tensors, own), own
+            except (ValueError, TypeError, KeyError):
+                if not own.leaders:
+                    raise
+            self._symbols[widest] = fewer = 1 if len(own.leaders) > 1 else 0
+            own = signature(tensors, fewer)
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The plans made so far."""
+        return [traced.plan for known in self._traced.values() for traced in known]
