@@ -487,6 +487,17 @@ def test_up_says_why_it_cannot_start(
     assert not (tmp_path / "data" / "redis").exists()
 
 
+def test_up_says_where_it_runs_and_that_it_is_stopped(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "service.cli", "up", "--port", "0"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=own_system(tmp_path), text=True, **pipes) as up:  # type: ignore[call-overload]
+        assert up.stdout.readline().startswith("Gradmill runs at http://127.0.0.1:")
+        up.send_signal(signal.SIGINT)
+        _, err = up.communicate(timeout=30)
+    assert up.returncode == 0
+    assert err.endswith("Gradmill is stopped.\n")
+
+
 def test_killing_up_ends_all_that_it_started_a_running_job_included(tmp_path: Path) -> None:
     with running_up(tmp_path / "data") as up:
         with Client(address(up)) as client:
