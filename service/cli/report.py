@@ -32,13 +32,18 @@ HINTS: tuple[tuple[type[Exception], Exit, str], ...] = (
     (TimeoutError, Exit.TIMEOUT, "the job goes on; `gradmill watch` shows it"),
 )
 
+HINTS_BY_CODE = {
+    "unknown-model": "`gradmill models` lists the published ones; job@step names a checkpoint",
+    "no-worker": "start workers with `gradmill worker`, or the whole system with `gradmill up`",
+}
+
 
 def describe_error(error: Exception) -> Described | None:
     """How an expected error is reported; None for an unexpected one."""
     for kind, exit_code, hint in HINTS:
         if isinstance(error, kind):
             code = error.code if isinstance(error, RefusedError) else kind.__name__
-            return Described(exit_code, code, message_of(error), hint)
+            return Described(exit_code, code, message_of(error), HINTS_BY_CODE.get(code, hint))
     return None
 
 

@@ -15,11 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.cli.app import COMMANDS, group
+from service.cli.exits import Exit
 from service.cli.follow import Picture, progress_line, state_line
 from service.cli.options import build_spec, help_of, leaves
+from service.cli.report import describe_error
 from service.cli.running import AlreadyRunningError, Running, owning, read_running, record_path, write_running
 from service.cli.show import facts
 from service.cli.text import BARS, clean, duration, sparkline
+from service.client import NotFoundError, RefusedError, ServerFaultError
 from service.specs.sample import Sample
 from service.specs.train import Train
 from workers.devices import passed_over
@@ -145,6 +148,24 @@ def test_a_setting_that_cannot_be_read_is_one_line() -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: GRADMILL_THREADS is 'abc'; it must be a whole number from 1\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (NotFoundError(404, {"code": "unknown-model"}), Exit.NOT_FOUND, "gradmill models"),
+        (NotFoundError(404, {"code": "unknown-job"}), Exit.NOT_FOUND, "gradmill jobs"),
+        (ServerFaultError(503, {"code": "no-worker"}), Exit.UNREACHABLE, "gradmill worker"),
+        (ServerFaultError(500, {}), Exit.UNREACHABLE, "gradmill doctor"),
+        (RefusedError(422, {"code": "invalid-field"}), Exit.USAGE, ""),
+    ],
+)
+def test_a_hint_says_what_helps(error: Exception, code: Exit, words: str) -> None:
+    described = describe_error(error)
+    assert described is not None
+    assert described.exit is code
+    assert words in described.hint
+    assert bool(words) == bool(described.hint)
 
 
 def test_a_failure_says_why() -> None:
