@@ -76,6 +76,7 @@ ERROR_CLASSES: dict[int, type[RefusedError]] = {
     410: NotFoundError,
 }
 
+JSON_TYPE = {"Content-Type": "application/json"}
 STREAM_STATUSES = {"invalid_request_error": 400, "not_found_error": 404}  # by an error's type
 
 
@@ -161,13 +162,15 @@ class Client:
             key: value for key, value in options.items() if value is not None
         }
         headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
-        job: Job = self._call("POST", "/v1/jobs", json=body, headers=headers)
+        job: Job = self._call("POST", "/v1/jobs", content=as_json(body), headers=headers | JSON_TYPE)
         return job
 
     def estimate(self, kind: str, spec: Mapping[str, Any]) -> Json:
         """The normalised spec and its estimated cost; nothing is queued."""
         body = {"kind": kind, "spec": spec}
-        answer: Json = self._call("POST", "/v1/jobs", json=body, params={"dry_run": "true"})
+        answer: Json = self._call(
+            "POST", "/v1/jobs", content=as_json(body), headers=JSON_TYPE, params={"dry_run": "true"}
+        )
         return answer
 
     def get(self, job_id: str) -> Job:
@@ -188,8 +191,22 @@ class Client:
         job: Job = self._call("POST", f"/v1/jobs/{job_id}/cancel")
         return job
 
+    def pause(self, job_id: str) -> Job:
+        """Asks a job to checkpoint and wait. RefusedError when it has ended."""
+        job: Job = self._call("POST", f"/v1/jobs/{job_id}/pause")
+        return job
+
+    def resume(self, job_id: str) -> Job:
+        """Queues a paused job again; it goes on from its last checkpoint."""
+        job: Job = self._call("POST", f"/v1/jobs/{job_id}/resume")
+        return job
+
+    def delete(self, job_id: str) -> None:
+        """Deletes a job that has ended. RefusedError for any other."""
+        self._call("DELETE", f"/v1/jobs/{job_id}")
+
     def retry(self, job_id: str) -> Job:
-        """A new job from a failed or cancelled one; its ``retry_of`` names the old."""
+        """A new job that goes on where a failed or cancelled one was; its ``retry_of`` names the old."""
         headers = {"Idempotency-Key": str(uuid.uuid4())}
         job: Job = self._call("POST", f"/v1/jobs/{job_id}/retry", headers=headers)
         return job
@@ -280,13 +297,26 @@ class Client:
     # Models and files ------------------------------------------------------------------------------------
 
     def models(self) -> JsonList:
-        models: JsonList = self._call("GET", "/v1/models")["data"]
-        return models
+        """Every published model, newest first."""
+        return list(self._all("/v1/models"))
+
+    def files(self) -> Iterator[Json]:
+        """Every uploaded file, newest first."""
+        return self._all("/v1/files")
+
+    def _all(self, path: str) -> Iterator[Json]:
+        page: Json = {"has_more": True, "last_id": None}
+        while page["has_more"]:
+            after = {"after": page["last_id"]} if page["last_id"] else {}
+            page = self._call("GET", path, params={"limit": 100, **after})
+            yield from page["data"]
 
     def complete(self, model: str, prompt: str, **options: Any) -> Json:
         """A completion in one piece; ``options`` are those of ``POST /v1/completions``."""
         body = {"model": model, "prompt": prompt, **options}
-        answer: Json = self._call("POST", "/v1/completions", json=body, timeout=300.0)
+        answer: Json = self._call(
+            "POST", "/v1/completions", content=as_json(body), headers=JSON_TYPE, timeout=300.0
+        )
         return answer
 
     def stream_completion(self, model: str, prompt: str, **options: Any) -> Iterator[str]:
@@ -294,7 +324,9 @@ class Client:
         body = {"model": model, "prompt": prompt, **options, "stream": True}
         timeout = httpx.Timeout(5.0, read=300.0)
         try:
-            with self._http.stream("POST", "/v1/completions", json=body, timeout=timeout) as answer:
+            with self._http.stream(
+                "POST", "/v1/completions", content=as_json(body), headers=JSON_TYPE, timeout=timeout
+            ) as answer:
                 if answer.is_error:
                     answer.read()
                     raise refusal(answer)
@@ -335,7 +367,7 @@ class Client:
                 clock.pause_or_raise(self.url, error)
                 continue
             if not answer.is_error:
-                return answer.json()
+                return answer.json() if answer.content else None
             problem = refusal(answer)
             permanent = answer.headers.get("x-should-retry") == "false"
             if answer.status_code not in RETRIED_STATUSES or permanent or not repeat:
@@ -377,6 +409,11 @@ class Clock:
             raise UnreachableError(f"no answer from {url}: {error}") from error
         time.sleep(pause if self.deadline is None else max(0.0, min(pause, self.deadline - now)))
         self.pause_s = min(2 * self.pause_s, LONGEST_PAUSE_S)
+
+
+def as_json(body: Mapping[str, Any]) -> bytes:
+    """A body to send. A NaN goes as Python writes it, so that the server answers which field has it."""
+    return json.dumps(body).encode()
 
 
 def decode_event(frame: Frame) -> Event:

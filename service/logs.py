@@ -7,6 +7,8 @@ import logging
 import os
 from datetime import UTC, datetime
 
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
 
 class JsonFormatter(logging.Formatter):
     """``{"time", "level", "logger", "pid", "message", "trace"?}``; control characters are escaped by JSON."""
@@ -24,8 +26,18 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
+class LogLevelError(ValueError):
+    """GRADMILL_LOG_LEVEL is no level."""
+
+
 def log_as_json() -> None:
-    """Sends this process's log to stderr from ``GRADMILL_LOG_LEVEL`` on, by default ``WARNING``."""
+    """Sends this process's log to stderr from ``GRADMILL_LOG_LEVEL`` on, by default ``WARNING``.
+
+    Raises LogLevelError.
+    """
+    level = os.environ.get("GRADMILL_LOG_LEVEL") or "WARNING"
+    if level.upper() not in LEVELS:
+        raise LogLevelError(f"GRADMILL_LOG_LEVEL is {level!r}; it must be one of {', '.join(LEVELS)}")
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())
-    logging.basicConfig(level=os.environ.get("GRADMILL_LOG_LEVEL", "WARNING").upper(), handlers=[handler])
+    logging.basicConfig(level=level.upper(), handlers=[handler])

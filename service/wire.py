@@ -37,6 +37,7 @@ class Job(TypedDict):
     kind: str
     name: str | None
     state: State
+    pausing: bool
     spec: Json
     metadata: dict[str, str]
     priority: int

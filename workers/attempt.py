@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -56,13 +56,13 @@ class Attempt:
         self,
         redis: Redis,
         claim: Claim,
-        resume_from: dict[str, Any] | None,
+        starting_points: Sequence[dict[str, Any]],
         timing: Timing,
         stop: threading.Event,
     ) -> None:
         self.job = claim.job
         self.token = claim.token
-        self.resume_from = resume_from
+        self.starting_points = starting_points  # manifests, best first
         self._stored_seq = claim.stored_seq
         self._redis = redis
         self._timing = timing

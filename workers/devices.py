@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from engine.devices.cpu import CpuDevice
@@ -19,6 +22,7 @@ class Row:
     available: bool
     exact: bool
     detail: str
+    note: str = ""
 
 
 def rows() -> list[Row]:
@@ -34,11 +38,27 @@ def cpu_row() -> Row:
         device = CpuDevice()
     except DeviceError as error:
         return Row("cpu", False, True, str(error))
-    return Row(device.name, True, device.exact, f"{device.threads} threads; {device.toolchain.version}")
+    note = passed_over(os.environ, device.toolchain.command)
+    detail = f"{device.threads} threads; {device.toolchain.version}"
+    return Row(device.name, True, device.exact, detail, note)
+
+
+def passed_over(environment: Mapping[str, str], command: tuple[str, ...]) -> str:
+    """What to say when ``$CC`` names another compiler than the one in use; else nothing."""
+    wanted = environment.get("CC", "").strip()
+    if not wanted or environment.get("GRADMILL_CC", "").strip():
+        return ""
+    if tuple(shlex.split(wanted))[: len(command)] == command:
+        return ""
+    return f"CC is {wanted!r}, which is not there or builds no right code here; {command[0]} is used instead"
 
 
 def main() -> None:
-    found = rows()
+    try:
+        found = rows()
+    except ValueError as error:  # a setting that can't be read
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
     if "--json" in sys.argv[1:]:
         print(json.dumps([asdict(row) for row in found]))
         return
@@ -47,6 +67,8 @@ def main() -> None:
     for row in found:
         yes_no = ("yes" if row.available else "no", "yes" if row.exact else "no")
         print(form.format(row.name, *yes_no, row.detail))
+        if row.note:
+            print(f"note: {row.note}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
     ├── NonFiniteLossError     non-finite-loss    the loss became NaN or infinite
     ├── InvalidDatasetError    invalid-dataset    the corpus can't be used
     ├── InvalidPromptError     invalid-prompt     the prompt has characters that the model doesn't know
-    └── UnknownModelError      unknown-model      the model to sample from isn't there
+    ├── UnknownModelError      unknown-model      the model to sample from isn't there
+    └── DamagedCheckpointError checkpoint-damaged what is stored of the model is damaged
 
 Besides these: ``out-of-memory``, ``timeout``, ``stalled``, ``worker-lost`` (the lease ran out),
 ``worker-crashed`` (the process of the job died) and ``internal-error``.
@@ -43,6 +44,12 @@ class UnknownModelError(JobError):
     """The model, alias or checkpoint isn't there."""
 
     code = "unknown-model"
+
+
+class DamagedCheckpointError(JobError):
+    """The stored bytes of a model are no longer those that were saved."""
+
+    code = "checkpoint-damaged"
 
 
 @dataclass(frozen=True)

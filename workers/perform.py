@@ -13,7 +13,7 @@ from workers.attempt import Attempt, Timing, timeout_message
 from workers.context import WorkerContext
 from workers.failures import JobError, explain
 from workers.handlers import find_handler
-from workers.resume import starting_point
+from workers.resume import starting_points
 from workers.stop import Reason, Stop
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ def perform(context: WorkerContext, redis: Redis, claim: Claim) -> None:
     flush_s = settings.quick_flush_s if claim.job.ephemeral else settings.flush_s
     timing = Timing(flush_s, settings.renew_s, settings.grace_s, settings.stall_s)
     log.info("job %s: attempt %d", claim.job.id, claim.token)
-    with Attempt(redis, claim, starting_point(redis, claim), timing, context.stop) as attempt:
+    with Attempt(redis, claim, starting_points(redis, claim.job), timing, context.stop) as attempt:
         try:
             outcome = find_handler(claim.job.kind)(attempt, context.store)
         except Stop as stop:

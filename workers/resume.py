@@ -1,4 +1,4 @@
-"""Where a job goes on from: its own newest whole checkpoint, else that of the job it retries."""
+"""Where a job goes on from: its own whole checkpoints, newest first, then those of the job it retries."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ from typing import Any
 
 from redis import Redis
 
-from service.jobs.records import Claim, JobRecord, checkpoints, flat, job_record, key
+from service.jobs.records import JobRecord, checkpoints, flat, job_record, key
+
+Manifest = dict[str, Any]
 
 LONGEST_CHAIN = 100  # of retries of retries
 
 
-def starting_point(redis: Redis, claim: Claim) -> dict[str, Any] | None:
-    """The manifest to restore, or None to begin anew.
+def starting_points(redis: Redis, job: JobRecord) -> list[Manifest]:
+    """The manifests that may be restored, best first: where one is damaged, the next serves.
 
-    A job made by another version of the engine is not gone on from: its numbers might continue differently.
+    Nothing is taken over from a job of another engine version: its numbers might continue differently.
     """
-    manifest, job = claim.checkpoint, claim.job
+    found = whole_checkpoints(redis, job.id)
+    here = job
     for _ in range(LONGEST_CHAIN):
-        if manifest is not None or job.retry_of is None:
-            return manifest
-        older = read_job(redis, job.retry_of)
+        older = read_job(redis, here.retry_of) if here.retry_of else None
         if older is None or older.engine_version != job.engine_version:
-            return None
-        job, manifest = older, newest_whole(redis, older.id)
-    return None
+            break
+        found += whole_checkpoints(redis, older.id)
+        here = older
+    return found
 
 
 def read_job(redis: Redis, job_id: str) -> JobRecord | None:
@@ -33,8 +35,7 @@ def read_job(redis: Redis, job_id: str) -> JobRecord | None:
     return job_record(flat([part for pair in fields.items() for part in pair])) if fields else None
 
 
-def newest_whole(redis: Redis, job_id: str) -> dict[str, Any] | None:
-    """The newest checkpoint that has an optimiser's state beside its weights."""
+def whole_checkpoints(redis: Redis, job_id: str) -> list[Manifest]:
+    """The checkpoints that have an optimiser's state beside their weights, newest first."""
     manifests: Any = redis.hgetall(key("job", job_id, "checkpoints"))
-    whole = [each for each in checkpoints(manifests) if each.get("optimizer")]
-    return whole[-1] if whole else None
+    return [each for each in reversed(checkpoints(manifests)) if each.get("optimizer")]

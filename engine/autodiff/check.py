@@ -83,7 +83,8 @@ def _check(
             if not tolerance.agree(given, expected):
                 raise GradientError(
                     f"{what} of input {i}, element {place}: {given!r}, but the difference quotient "
-                    f"is {expected!r} ({tolerance})"
+                    f"is {expected!r}; they differ by more than {tolerance.atol} + {tolerance.rtol} times "
+                    "the larger"
                 )
 
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from engine.core.dtype import INTS, DType, bool_, int64, uint32
+from engine.core.dtype import ALL, INTS, DType, bool_, int64, uint32
 from engine.core.opdef import Attrs, Inputs
 from engine.errors import DTypeError
+
+_OBJECTS = ["bool_" if dtype is bool_ else dtype.name for dtype in ALL]
+
+
+def require(dtype: object) -> DType:
+    """``dtype`` itself. Raises DTypeError for what is no dtype, such as a name."""
+    if not isinstance(dtype, DType):
+        raise DTypeError(f"dtype is {dtype!r}; it must be one of engine's {', '.join(_OBJECTS)}")
+    return dtype
 
 
 def same(inputs: Inputs, attrs: Attrs) -> DType:
@@ -30,8 +39,7 @@ def select(inputs: Inputs, attrs: Attrs) -> DType:
 
 
 def cast(inputs: Inputs, attrs: Attrs) -> DType:
-    dtype: DType = attrs[0]
-    return dtype
+    return require(attrs[0])
 
 
 def bitcast(inputs: Inputs, attrs: Attrs) -> DType:
@@ -43,8 +51,7 @@ def bitcast(inputs: Inputs, attrs: Attrs) -> DType:
 
 def last(inputs: Inputs, attrs: Attrs) -> DType:
     """The dtype is the last attribute (iota)."""
-    dtype: DType = attrs[-1]
-    return dtype
+    return require(attrs[-1])
 
 
 def random_bits(inputs: Inputs, attrs: Attrs) -> DType:

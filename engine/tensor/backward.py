@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def backward(x: Tensor, gradient: Tensor | None = None) -> None:
     """Adds the gradient of x to ``.grad`` of every leaf that requires one and that x depends on.
 
+    Where there is none, as when all parameters are frozen, nothing happens: ``requires_grad`` of x tells.
     ``gradient`` is the cotangent of x, ones by default. Every ``.grad`` keeps its own history, so that it can
     be differentiated again. Raises ShapeError for a gradient of another shape.
     """

@@ -197,6 +197,11 @@ def detach(x: Cell) -> Tensor:
     return result
 
 
+def clone(x: Cell) -> Tensor:
+    """The value of x as a tensor of its own, through which the gradient passes unchanged."""
+    return apply("pass_grad", (x,))
+
+
 _known: dict[tuple[Any, ...], tuple[Shape, DType]] = {}
 _KNOWN_LIMIT = 20_000
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.core import build
 from engine.core.dtype import BY_NAME, DType, bfloat16, bool_, float32, int64
+from engine.core.dtypes import require
 from engine.core.node import Node
 from engine.devices.array import Array, view
 from engine.errors import DTypeError
@@ -24,9 +25,11 @@ def array_of(data: Any, dtype: DType | None = None) -> Array:
     """The array that ``data`` spells; always a copy.
 
     Floats become float32, ints int64, bools bool, unless ``dtype`` says otherwise. Raises ValueError for
-    ragged data and for integers that ``dtype`` cannot hold, DTypeError for what is not a number.
+    ragged data and for integers that ``dtype`` cannot hold, DTypeError for what is not a number or no dtype.
     """
-    if isinstance(data, list | tuple | int | float):
+    if dtype is not None:
+        require(dtype)
+    if isinstance(data, list | tuple | range | int | float):
         flat, shape = flatten(data)
         dtype = dtype or _dtype_of(flat)
         return Array.from_bytes(_pack(flat, dtype), shape, dtype)
@@ -34,7 +37,8 @@ def array_of(data: Any, dtype: DType | None = None) -> Array:
         exported = memoryview(data)
     except TypeError:
         raise DTypeError(
-            f"cannot make a tensor of {type(data).__name__}; give numbers or nested lists"
+            f"cannot make a tensor of {type(data).__name__}; give numbers or nested lists "
+            "(list() makes one of an iterator)"
         ) from None
     if exported.format not in _BUFFER_FORMATS:
         raise DTypeError(
@@ -49,11 +53,11 @@ def flatten(data: Any) -> tuple[list[Any], tuple[int, ...]]:
     """The items of nested lists in row-major order, and their shape. ValueError if rows differ in length."""
     level: Sequence[Any] = [data]
     shape: list[int] = []
-    while level and isinstance(level[0], list | tuple):
+    while level and isinstance(level[0], list | tuple | range):
         size = len(level[0])
         for position, row in enumerate(level):
-            if not isinstance(row, list | tuple) or len(row) != size:
-                what = f"{len(row)} items" if isinstance(row, list | tuple) else repr(row)
+            if not isinstance(row, list | tuple | range) or len(row) != size:
+                what = f"{len(row)} items" if isinstance(row, list | tuple | range) else repr(row)
                 raise ValueError(
                     f"ragged data: row 0 on axis {len(shape)} has {size} items, row {position} has {what}; "
                     "all rows of an axis must have the same length"
@@ -61,7 +65,7 @@ def flatten(data: Any) -> tuple[list[Any], tuple[int, ...]]:
         shape.append(size)
         level = [item for row in level for item in row]
     for item in level:
-        if isinstance(item, list | tuple):
+        if isinstance(item, list | tuple | range):
             raise ValueError(f"ragged data: {item!r} stands beside numbers on axis {len(shape)}")
     return list(level), tuple(shape)
 
@@ -100,7 +104,7 @@ def scalar_node(value: Scalar, dtype: DType, shape: tuple[int, ...]) -> Node:
 
 @lru_cache(maxsize=4096, typed=True)
 def _scalar_node(value: Scalar, negative_zero: bool, dtype: DType, shape: tuple[int, ...]) -> Node:
-    node = build.constant(value, dtype)
+    node = build.constant(value, require(dtype))
     node.value = Array.from_bytes(node.attrs[0], (), dtype)
     if shape:
         node = build.broadcast(node, shape)

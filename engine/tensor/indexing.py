@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from engine.core.dtype import INTS, int64
+from engine.core.dtype import INTS, bool_, int64
 from engine.core.shapes import text
 from engine.errors import DTypeError
 from engine.tensor import arithmetic
@@ -100,7 +100,7 @@ def _take(plan: _Basic, shape: Shape, item: Any) -> None:
 def _position(item: Any, length: int, axis: int, shape: Shape) -> int:
     try:
         position = item.__index__()
-    except AttributeError:
+    except (AttributeError, TypeError):
         raise IndexError(
             f"{item!r} is not an index; use ints, slices, None, Ellipsis or integer tensors"
         ) from None
@@ -116,6 +116,11 @@ def _positions(item: Any, length: int) -> Tensor:
     tensor = as_tensor(item)
     if prod(tensor.shape) == 0:
         tensor = cast(tensor, int64)
+    if tensor.dtype is bool_:
+        raise DTypeError(
+            "a bool tensor is not an index, since the shape of the result would depend on its values; "
+            "use where(mask, x, other) or x.masked_fill(mask, value)"
+        )
     if tensor.dtype not in INTS:
         raise DTypeError(f"an index tensor holds integers; this one is {tensor.dtype}")
     tensor = cast(tensor, int64)

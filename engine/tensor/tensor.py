@@ -76,6 +76,7 @@ class Tensor(Cell):
 
     backward = gradients.backward
     detach = cell.detach
+    clone = cell.clone
 
     def requires_grad_(self, flag: bool = True) -> Tensor:
         """Sets ``requires_grad`` and returns this tensor."""
@@ -230,6 +231,7 @@ class Tensor(Cell):
         return int(self.item())
 
     __repr__ = text.describe
+    __format__ = text.format_
 
     def allclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
         """Whether |x - other| ≤ atol + rtol·|other| everywhere, after broadcasting; NaN is never close."""

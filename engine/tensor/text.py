@@ -27,6 +27,15 @@ def describe(x: Tensor) -> str:
     return f"{'Parameter' if type(x).__name__ == 'Parameter' else 'Tensor'}({', '.join(notes)})"
 
 
+def format_(x: Tensor, spec: str) -> str:
+    """``f"{x:.2f}"`` formats the only element; without a format it is ``str(x)``. TypeError for several."""
+    if not spec:
+        return str(x)
+    if x.numel() != 1:
+        raise TypeError(f"format {spec!r} takes one element; a tensor of shape {x.shape} has {x.numel()}")
+    return format(x.item(), spec)
+
+
 def _show(x: Tensor, elided: bool) -> str:
     if not x.shape:
         return _number(x.tolist())

@@ -26,7 +26,12 @@ from service.blobs.protocol import (
 )
 
 CHECKED_KEPT = 4096
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+KINDS: dict[int, type[BlobError]] = {
+    errno.ENOSPC: BlobSpaceError,
+    errno.EDQUOT: BlobSpaceError,
+    errno.EFBIG: BlobSpaceError,
+    errno.EIO: BlobDamagedError,
+}
 
 
 @contextmanager
@@ -35,7 +40,7 @@ def _failing_as_blob_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kind = BlobSpaceError if error.errno in FULL else BlobError
+        kind = KINDS.get(error.errno or 0, BlobError)
         raise kind(f"the blob store can't use {path}: {error.strerror}") from error
 
 

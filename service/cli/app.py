@@ -11,6 +11,7 @@ from typing import NoReturn
 import click
 
 from service.cli.exits import Exit
+from service.cli.refusal import say_error
 
 COMMANDS = {
     "up": "Start the whole system on this machine.",
@@ -22,7 +23,11 @@ COMMANDS = {
     "watch": "Follow a job until it ends.",
     "logs": "Print a job's log.",
     "cancel": "Cancel jobs.",
-    "retry": "Run a failed or cancelled job again.",
+    "pause": "Ask jobs to checkpoint and wait.",
+    "resume": "Let paused jobs go on.",
+    "retry": "Go on with a failed or cancelled job as a new one.",
+    "delete": "Delete jobs that have ended.",
+    "models": "List published models.",
     "doctor": "Check that everything needed is there.",
     "devices": "Show what can compute on this machine.",
     "demo": "Train on Shakespeare on a system of its own, and show the result.",
@@ -59,10 +64,13 @@ def main() -> NoReturn:
     """Runs the command line and exits with its code."""
     try:
         code = group.main(standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        code = Exit.OK
     except click.ClickException as error:
-        click.echo(f"error: {error.format_message()}", err=True)
-        if isinstance(error, click.UsageError) and error.ctx is not None:
-            click.echo(f"hint: {error.ctx.command_path} --help", err=True)
+        wrong_use = isinstance(error, click.UsageError)
+        hint = f"{error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
+        say_error("usage" if wrong_use else "error", error.format_message(), hint)
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort):
         code = Exit.DETACHED

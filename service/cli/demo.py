@@ -20,6 +20,7 @@ import click
 
 from service.cli.exits import BY_STATE, Exit
 from service.cli.follow import choose_display, indent, show_events
+from service.cli.running import DataFolderError, make_folder
 from service.client import Client
 from service.processes import dying_with_parent
 from service.wire import Job
@@ -70,12 +71,15 @@ PURE_PYTHON = Size(
 )
 def command(steps: int | None) -> int:
     """Train on Shakespeare on a system of its own, and show the result."""
-    data = Path(os.environ.get("GRADMILL_DATA_DIR") or DATA)
+    named = os.environ.get("GRADMILL_DATA_DIR")
+    data = Path(named) / "demo" if named else DATA  # never the folder of a system that `up` runs
     with system_on(data) as url, Client(url) as client:
         click.echo(f"dashboard: {url}")
         job = client.submit("train", demo_spec(steps), name="Shakespeare")
         click.echo(f"this job:  {url}/jobs/{job['id']}\n")
-        show_events(client.events(job["id"], timeout_s=LONGEST_RUN_S), choose_display(as_json=False))
+        show_events(
+            client.events(job["id"], timeout_s=LONGEST_RUN_S), choose_display(as_json=False), job["id"]
+        )
         job = client.get(job["id"])
         if job["state"] != "succeeded":
             click.echo(f"error: {job['id']} {job['state']}: {job['error']}", err=True)
@@ -114,8 +118,10 @@ def demo_spec(steps: int | None) -> dict[str, Any]:
 def has_compiler() -> bool:
     """Whether the cpu device works here; asked of another process, which loads the engine."""
     asked = [sys.executable, "-m", "workers.devices", "--json"]
-    rows = json.loads(subprocess.run(asked, capture_output=True, text=True, check=True).stdout)
-    return any(row["name"] == "cpu" and row["available"] for row in rows)
+    answer = subprocess.run(asked, capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        raise click.ClickException(answer.stderr.strip().removeprefix("error: "))
+    return any(row["name"] == "cpu" and row["available"] for row in json.loads(answer.stdout))
 
 
 @contextlib.contextmanager
@@ -123,7 +129,10 @@ def system_on(data: Path) -> Iterator[str]:
     """`gradmill up` on a free port as a process of its own; its address. It is stopped at the end."""
     environment = {**os.environ, "GRADMILL_DATA_DIR": str(data)}
     command_line = [sys.executable, "-m", "service.cli", "up", "--port", "0", "--json"]
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        make_folder(data)
+    except DataFolderError as error:
+        raise click.ClickException(str(error)) from error
     log = data / "system.log"
     with (
         log.open("w") as errors,

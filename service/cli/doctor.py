@@ -75,10 +75,11 @@ def compiler() -> Finding:
         [sys.executable, "-m", "workers.devices", "--json"], capture_output=True, text=True, check=False
     )
     if asked.returncode != 0:
-        return Finding("devices", False, asked.stderr.strip().splitlines()[-1])
+        return Finding("devices", False, asked.stderr.strip().splitlines()[-1].removeprefix("error: "))
     rows: list[dict[str, Any]] = json.loads(asked.stdout)
     best = next(row for row in rows if row["available"])
-    notes = [row["detail"] for row in rows if not row["available"]]
+    notes = [row["note"] if row["available"] else row["detail"] for row in rows]
+    notes = [note for note in notes if note]
     return Finding(
         "devices", None if notes else True, "; ".join([f"{best['name']}: {best['detail']}", *notes])
     )

@@ -25,6 +25,7 @@ LOSSES_KEPT = 8192  # enough for a curve of one line
 class Picture:
     """What is known of a job so far."""
 
+    job: str = ""
     state: str = "queued"
     reason: str = ""
     worker: str = ""
@@ -34,6 +35,7 @@ class Picture:
     eta_s: float | None = None
     attempt: int = 0
     values: dict[str, float] = field(default_factory=dict)
+    value_steps: dict[str, int] = field(default_factory=dict)
     losses: list[tuple[int, float]] = field(default_factory=list)
     nonfinite: str = ""
     sample: dict[str, Any] | None = None
@@ -59,7 +61,7 @@ class Picture:
         for name, column in data["values"].items():
             present = [(step, value) for step, value in zip(steps, column, strict=True) if value is not None]
             if present:
-                self.values[name] = present[-1][1]
+                self.value_steps[name], self.values[name] = present[-1]
             if name == "loss" and present:
                 while self.losses and self.losses[-1][0] >= present[0][0]:  # lost steps come once more
                     self.losses.pop()
@@ -140,11 +142,15 @@ class Ndjson:
 
 
 def state_line(picture: Picture) -> str:
+    if picture.state == "running" and picture.reason == "pausing":
+        return "pausing at its next checkpoint"
     parts = [picture.state]
     if picture.worker:
         parts.append(f"on {clean(picture.worker)}, attempt {picture.attempt}")
     if picture.error and picture.state == "failed":
         parts.append(clean(picture.error))
+    elif picture.state == "paused":
+        parts.append(f"`gradmill resume {picture.job}` lets it go on")
     elif picture.reason:
         parts.append(f"after {clean(picture.reason)}")
     return " · ".join(parts)
@@ -153,7 +159,11 @@ def state_line(picture: Picture) -> str:
 def progress_line(picture: Picture) -> str:
     parts = [f"step {picture.step}/{picture.steps}"]
     names = {"loss": "loss {:.4f}", "val_loss": "validation {:.4f}", "tokens_per_s": "{:,.0f} tokens/s"}
-    parts += [form.format(picture.values[name]) for name, form in names.items() if name in picture.values]
+    for name, form in names.items():
+        if name in picture.values:
+            of_step = picture.value_steps[name]
+            is_old = name == "val_loss" and of_step != picture.step
+            parts.append(form.format(picture.values[name]) + (f" (step {of_step})" if is_old else ""))
     if picture.eta_s is not None and picture.state == "running":
         parts.append(f"{duration(picture.eta_s)} left")
     if picture.nonfinite:
@@ -183,7 +193,7 @@ def follow(
     client.get(job_id)  # a wrong id or an absent server is said at once
     try:
         picture = show_events(
-            client.events(job_id, after=after, timeout_s=timeout_s), choose_display(as_json)
+            client.events(job_id, after=after, timeout_s=timeout_s), choose_display(as_json), job_id
         )
     except KeyboardInterrupt:
         click.echo(f"\ndetached: the job goes on; `gradmill cancel {job_id}` ends it", err=True)
@@ -192,9 +202,9 @@ def follow(
     return BY_STATE.get(state, Exit.OK)
 
 
-def show_events(events: Iterable[Event], display: Display) -> Picture:
-    """Shows events as they come; the picture at their end."""
-    picture = Picture()
+def show_events(events: Iterable[Event], display: Display, job_id: str) -> Picture:
+    """Shows a job's events as they come; the picture at their end."""
+    picture = Picture(job_id)
     with display:
         for event in events:
             picture.take(event)

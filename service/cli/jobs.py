@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from service.cli.connect import open_client
-from service.cli.text import clean
+from service.cli.text import name_of
 from service.wire import Job
 
 STATES = ("queued", "running", "cancelling", "paused", "succeeded", "failed", "cancelled")
@@ -40,5 +40,5 @@ def row(job: Job) -> str:
     progress = job["progress"]
     reached = f"{progress['step']}/{progress['steps']}" if progress else ""
     created = job["created_at"][:19] + "Z"
-    name = clean(job["name"] or "")[:60]
+    name = name_of(job)[:60]
     return COLUMNS.format(job["id"], job["kind"], job["state"], created, reached, name).rstrip()

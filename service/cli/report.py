@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import dataclass
 
-import click
-
 from service.cli.exits import Exit
+from service.cli.refusal import say_error
 from service.client import NotFoundError, RefusedError, ServerFaultError, UnauthorisedError, UnreachableError
 
 
@@ -35,13 +32,18 @@ HINTS: tuple[tuple[type[Exception], Exit, str], ...] = (
     (TimeoutError, Exit.TIMEOUT, "the job goes on; `gradmill watch` shows it"),
 )
 
+HINTS_BY_CODE = {
+    "unknown-model": "`gradmill models` lists the published ones; job@step names a checkpoint",
+    "no-worker": "start workers with `gradmill worker`, or the whole system with `gradmill up`",
+}
+
 
 def describe_error(error: Exception) -> Described | None:
     """How an expected error is reported; None for an unexpected one."""
     for kind, exit_code, hint in HINTS:
         if isinstance(error, kind):
             code = error.code if isinstance(error, RefusedError) else kind.__name__
-            return Described(exit_code, code, message_of(error), hint)
+            return Described(exit_code, code, message_of(error), HINTS_BY_CODE.get(code, hint))
     return None
 
 
@@ -53,15 +55,9 @@ def message_of(error: Exception) -> str:
 
 
 def report(error: Exception) -> int:
-    """Prints an error on stderr, as JSON when ``--json`` was given; the exit code. Bugs are raised again."""
+    """Prints an error; the exit code. Bugs are raised again."""
     described = describe_error(error)
     if described is None:
         raise error
-    if "--json" in sys.argv:
-        body = {"code": described.code, "message": described.message, "hint": described.hint}
-        click.echo(json.dumps({"error": body}), err=True)
-    else:
-        click.echo(f"error: {described.message}", err=True)
-        if described.hint:
-            click.echo(f"hint: {described.hint}", err=True)
+    say_error(described.code, described.message, described.hint)
     return described.exit

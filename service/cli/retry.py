@@ -17,7 +17,10 @@ from service.cli.follow import follow
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
 @click.pass_context
 def command(ctx: click.Context, job: str, detach: bool, as_json: bool) -> int:
-    """Run JOB, which failed or was cancelled, again as a new job."""
+    """Go on with JOB, which failed or was cancelled, as a new job.
+
+    It starts from JOB's last whole checkpoint, or from the beginning where there is none.
+    """
     with open_client(ctx) as client:
         new = client.retry(find_job(client, job))
         if detach:

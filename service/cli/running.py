@@ -24,6 +24,10 @@ class AlreadyRunningError(RuntimeError):
     """Another process holds the data folder."""
 
 
+class DataFolderError(RuntimeError):
+    """The data folder can't be made or written."""
+
+
 def record_path(data: Path) -> Path:
     return data / "run.json"
 
@@ -44,10 +48,25 @@ def write_running(data: Path, running: Running) -> None:
     aside.replace(record_path(data))
 
 
+def make_folder(data: Path) -> None:
+    """Makes the data folder where it isn't there. DataFolderError when it can't be had or written."""
+    try:
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (data / "run.lock").open("w").close()
+    except OSError as error:
+        reason = error.strerror or error
+        raise DataFolderError(
+            f"the data folder {data} can't be used: {reason}; set GRADMILL_DATA_DIR"
+        ) from error
+
+
 @contextmanager
 def owning(data: Path) -> Iterator[None]:
-    """Holds the data folder; AlreadyRunningError when another process does. The record goes at the end."""
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Holds the data folder, and makes it. AlreadyRunningError when another process does, DataFolderError.
+
+    The record of the running system goes at the end.
+    """
+    make_folder(data)
     with (data / "run.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

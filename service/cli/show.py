@@ -7,7 +7,7 @@ import json
 import click
 
 from service.cli.connect import find_job, open_client
-from service.cli.text import clean
+from service.cli.text import clean, name_of
 from service.wire import Job
 
 
@@ -32,7 +32,7 @@ def facts(job: Job) -> list[tuple[str, str]]:
     rows = [
         ("id", job["id"]),
         ("kind", job["kind"]),
-        ("name", clean(job["name"] or "")),
+        ("name", name_of(job)),
         ("state", job["state"]),
         ("queue", f"place {job['queue_position']}" if job.get("queue_position") else ""),
         ("error", f"{error['code']}: {clean(error['message'])}" if error else ""),
@@ -46,6 +46,9 @@ def facts(job: Job) -> list[tuple[str, str]]:
         end = f"{attempt['outcome']} at {attempt['ended_at']}" if attempt["ended_at"] else "running"
         rows.append((f"attempt {attempt['n']}", f"{clean(attempt['worker'])}, {end}"))
     rows.append(("spec", json.dumps(job["spec"], ensure_ascii=True)))
-    if job["result"] is not None:
-        rows.append(("result", json.dumps(job["result"], ensure_ascii=True)))
+    result = dict(job["result"] or {})
+    for choice in result.pop("choices", ()):  # with probabilities for each character, which --json shows
+        rows.append((f"text {choice['index']}", json.dumps(choice["text"], ensure_ascii=False)))
+    if result:
+        rows.append(("result", json.dumps(result, ensure_ascii=True)))
     return [(name, value) for name, value in rows if value]

@@ -7,6 +7,8 @@ import math
 import unicodedata
 from collections.abc import Sequence
 
+from service.wire import Job
+
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -24,6 +26,11 @@ def clean(text: str, *, lines: bool = False) -> str:
         return "" if unicodedata.category(character) in ("Cc", "Cf", "Cs") else character
 
     return "".join(map(safe, text))
+
+
+def name_of(job: Job) -> str:
+    """What people call a job: its name, else the alias that it publishes as."""
+    return clean(job["name"] or job["spec"].get("publish_as") or "")
 
 
 def duration(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from service.cli.connect import open_client
 from service.cli.exits import Exit
 from service.cli.follow import follow
 from service.cli.options import build_spec, put, spec_options
+from service.cli.text import duration
 from service.client import Client
-from service.specs.train import NAMED, Train
+from service.specs.train import NAMED, TEXT_LIMIT, Train
 
 MODELS = ("gpt", "mlp", "bigram")
 
@@ -53,9 +55,11 @@ def command(
         put(spec, ("model", "name"), model or "gpt")
     with open_client(ctx) as client:
         if corpus or "corpus" not in spec:
-            spec["corpus"] = find_corpus(client, corpus or "shakespeare", upload=not dry_run)
+            put_corpus(client, spec, corpus or "shakespeare", dry_run=dry_run)
         if dry_run:
-            click.echo(json.dumps(client.estimate("train", spec), ensure_ascii=False))
+            answer = client.estimate("train", spec)
+            click.echo(json.dumps(answer, ensure_ascii=False))
+            click.echo(f"about {duration(answer['estimate']['seconds'])} on a small machine", err=True)
             return Exit.OK
         job = client.submit("train", spec, **job_options)
         if detach:
@@ -68,13 +72,39 @@ def command(
 JOB_OPTIONS = ("name", "priority", "timeout_s", "max_attempts", "idempotency_key")
 
 
-def find_corpus(client: Client, corpus: str, *, upload: bool) -> dict[str, str]:
-    """The corpus member of a spec: a known name, or the id of the file that is uploaded for it."""
+def put_corpus(client: Client, spec: dict[str, Any], corpus: str, *, dry_run: bool) -> None:
+    """Writes the corpus into a spec: a known name, or the text of a file.
+
+    A text that a request can hold is sent along with a dry run, and only when that is accepted uploaded, so
+    that a refused spec leaves nothing behind.
+    """
     if corpus in NAMED:
-        return {"name": corpus}
+        spec["corpus"] = {"name": corpus}
+        return
     path = Path(corpus)
     if not path.is_file():
         raise click.UsageError(f"--corpus {corpus!r} is neither a file nor one of {', '.join(NAMED)}")
-    if not upload:
-        return {"text": path.read_text(encoding="utf-8")}
-    return {"file": client.upload(path)["id"]}
+    content = path.read_bytes()
+    if len(content) <= TEXT_LIMIT:
+        spec["corpus"] = {"text": as_text(content, path)}
+        if dry_run:
+            return
+        client.estimate("train", spec)
+    spec["corpus"] = {"file": upload_once(client, path, content)}
+
+
+def as_text(content: bytes, path: Path) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        rule = f"must be text in UTF-8, but {error.reason} at byte {error.start}"
+        raise click.UsageError(f"--corpus {str(path)!r} {rule}") from error
+
+
+def upload_once(client: Client, path: Path, content: bytes) -> str:
+    """The id of the file with this content; it is uploaded unless it was before."""
+    digest = hashlib.sha256(content).hexdigest()
+    for file in client.files():
+        if file["sha256"] == digest:
+            return str(file["id"])
+    return str(client.upload(path)["id"])

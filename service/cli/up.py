@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 from pydantic import ValidationError
@@ -11,10 +12,10 @@ from pydantic import ValidationError
 from service.api.keys import KeyFileError
 from service.api.security import BindError
 from service.cli.exits import Exit
-from service.cli.running import AlreadyRunningError, Running, read_running
+from service.cli.running import AlreadyRunningError, DataFolderError, Running, read_running
 from service.cli.system import AddressError, run_system
 from service.embedded import EmbeddedServerError
-from service.logs import log_as_json
+from service.logs import LogLevelError, log_as_json
 from service.settings import Settings
 
 
@@ -30,7 +31,6 @@ def command(as_json: bool, **given: Any) -> int:
     Everything lies in the folder GRADMILL_DATA_DIR [default data]. GRADMILL_REDIS_URL names another Redis.
     """
     settings = read_settings({name: value for name, value in given.items() if value is not None})
-    log_as_json()
 
     def announce(running: Running) -> None:
         click.echo(json.dumps({"url": running.url}) if as_json else f"Gradmill runs at {running.url}")
@@ -38,15 +38,36 @@ def command(as_json: bool, **given: Any) -> int:
             click.echo("Ctrl-C stops it; running jobs are stored and go on at the next start.", err=True)
 
     try:
+        log_as_json()
         run_system(settings, announce)
     except AlreadyRunningError as error:
-        running = read_running(settings.data_dir)
-        where = f" at {running.url}" if running else ""
-        click.echo(f"{error}{where}; stop it first, or choose another GRADMILL_DATA_DIR", err=True)
-        return Exit.OK
-    except (EmbeddedServerError, BindError, KeyFileError, AddressError) as error:
+        return already_running(settings, str(error))
+    except REFUSALS as error:
         raise click.UsageError(str(error)) from error
+    if not as_json:
+        click.echo("Gradmill is stopped.", err=True)
     return Exit.OK
+
+
+REFUSALS = (EmbeddedServerError, BindError, KeyFileError, AddressError, DataFolderError, LogLevelError)
+
+
+def already_running(settings: Settings, message: str) -> int:
+    """Nothing to do, unless another address is asked for than the one that the system has."""
+    running = read_running(settings.data_dir)
+    advice = "stop it first, or choose another GRADMILL_DATA_DIR"
+    text = f"{message}{f' at {running.url}' if running else ''}; {advice}"
+    if running is not None and not is_at(running, settings):
+        raise click.UsageError(text)
+    click.echo(text, err=True)
+    return Exit.OK
+
+
+def is_at(running: Running, settings: Settings) -> bool:
+    """Whether a running system has the address that the settings name, if they name one; port 0 is any."""
+    here, named = urlsplit(running.url), settings.model_fields_set
+    same_host = "host" not in named or here.hostname == settings.host.strip("[]")
+    return same_host and ("port" not in named or settings.port in (0, here.port))
 
 
 def read_settings(given: dict[str, Any]) -> Settings:

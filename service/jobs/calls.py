@@ -147,12 +147,11 @@ def accept(new: NewJob, *, idempotency: str = "", body_sha: str = "", most_queue
 def _claim(reply: Any) -> Claim | None:
     if not reply:
         return None
-    _, token, time_left, manifest, stored, missing, fields = reply
+    _, token, time_left, stored, missing, fields = reply
     return Claim(
         job=job_record(flat(fields)),
         token=int(token),
         time_left_s=float(time_left) / 1000,
-        checkpoint=json.loads(manifest) if manifest else None,
         stored_seq=int(stored),
         missing_tickets=int(missing),
     )

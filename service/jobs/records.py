@@ -132,12 +132,11 @@ def job_record(fields: Fields) -> JobRecord:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a worker gets: the job, the token that every later call must carry, and where to go on from."""
+    """What a worker gets: the job, and the token that every later call must carry."""
 
     job: JobRecord
     token: int
     time_left_s: float
-    checkpoint: dict[str, Json] | None  # manifest of the newest whole checkpoint
     stored_seq: int  # events up to this one are in segment blobs
     missing_tickets: int = 0  # that the lane lacks now; whoever claims sends for them
 

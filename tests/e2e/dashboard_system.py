@@ -94,9 +94,9 @@ class System:
         assert worker.job_id == job_id
         return worker
 
-    def publish(self, alias: str = "") -> str:
+    def publish(self, alias: str = "", spec: Mapping[str, Any] = TRAIN_SPEC) -> str:
         """The id of a bigram model that a job has left behind; its weights are never read."""
-        worker, model_id = self.start("Trained"), new_id("model")
+        worker, model_id = self.start("Trained", spec=spec), new_id("model")
         record = {
             "id": model_id,
             "alias": alias,

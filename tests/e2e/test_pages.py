@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from dashboard_system import System, wait_for
+from dashboard_system import TRAIN_SPEC, System, wait_for
 
 from service.jobs import calls
 from service.jobs.lanes import QUICK
@@ -273,6 +273,25 @@ def test_the_playground_writes_as_the_tokens_come(system: System, open_page: Ope
     )
     expect(page.get_by_text(re.compile(r"^16 characters in"))).to_be_visible()
     expect(written).to_have_text("to be or <i>not</i>")
+
+
+def test_the_playgrounds_prompt_suits_the_model(system: System, open_page: OpenPage) -> None:
+    system.publish("line-break")
+    system.publish("tried", TRAIN_SPEC | {"prompts": ["to be", "or not"]})
+    system.publish("plays", TRAIN_SPEC | {"corpus": {"name": "shakespeare"}})
+    page = open_page(f"{system.url}/models?model=tried")
+    model, prompt = page.get_by_label("Model"), page.get_by_label("Prompt")
+    for alias, beginning in (("tried", "to be"), ("line-break", ""), ("plays", "ROMEO:")):
+        model.select_option(alias)
+        expect(prompt).to_have_value(beginning)
+    prompt.fill("My own")
+    model.select_option("tried")
+    expect(prompt).to_have_value("My own")
+
+
+def test_the_list_says_that_completions_are_not_in_it(system: System, open_page: OpenPage) -> None:
+    page = open_page(f"{system.url}/?kind=sample&state=paused")
+    expect(page.get_by_text("completions are not listed")).to_be_visible()
 
 
 def test_a_job_that_is_gone_says_so(system: System, open_page: OpenPage) -> None:

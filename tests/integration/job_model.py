@@ -131,8 +131,8 @@ class Model:
         if job.checkpoints.get(step) != token:
             job.checkpoints[step] = token
             job.emit("checkpoint", {"step": step, "best": False})
-            for old in sorted(job.checkpoints)[:-2]:
-                del job.checkpoints[old]
+            below = sorted(each for each in job.checkpoints if each <= step)
+            job.checkpoints = {each: job.checkpoints[each] for each in below[-2:]}
         self.expired.discard(job.id)
         return job.verb()
 

@@ -293,12 +293,15 @@ def test_a_checkpoint_can_be_sampled(api: Api, client: OpenAI) -> None:
     job = api.submit()["id"]
     worker = api.worker()
     worker.claim()
-    for step in (5, 9):
-        manifest = {"step": step, "optimizer": "o", "state": "s", "bytes": {}}
+    for step, val_loss in ((5, 2.0), (9, 2.0)):
+        manifest = {"step": step, "optimizer": "o", "state": "s", "bytes": {}, "val_loss": val_loss}
         manifest["weights"] = api.blobs.put(b"weights %d" % step)
         calls.run(api.redis, calls.checkpoint(job, worker.token, manifest))
     listed = api.http.get(f"/v1/jobs/{job}/checkpoints").json()["data"]
-    assert [(each["step"], each["whole"]) for each in listed] == [(5, True), (9, True)]
+    assert [(each["step"], each["whole"], each["best"]) for each in listed] == [
+        (5, True, True),
+        (9, True, False),
+    ]
     assert api.http.get(listed[0]["links"]["weights"]).content == b"weights 5"
     for name, weights in ((f"{job}@5", b"weights 5"), (job, b"weights 9")):
         with answering(api, say_hello) as sampler:

@@ -18,9 +18,12 @@ from typing import Any
 import pytest
 from cluster import ROOT, Cluster, children, is_running, wait_for
 
+from service.cli.app import COMMANDS
 from service.client import Client
 from service.embedded import EmbeddedServer
+from service.ids import new_id
 from service.jobs.lanes import BATCH
+from service.jobs.records import key
 
 TEXT = "To be, or not to be, that is the question.\n" * 40
 MODEL = ("--model", "bigram", "--seq-len", "8")
@@ -122,13 +125,97 @@ def test_a_refused_spec_names_field_value_and_rule(system: Cluster, corpus: str)
         (["jobs", "--limit", "1000"], "1000"),
         (["nonsense"], "No such command"),
         (["show"], "Missing argument"),
+        (["train", "--corpus", "{binary}", "--dry-run"], "must be text in UTF-8, but invalid start byte at"),
+        (["train", "--corpus", "{binary}"], "must be text in UTF-8"),
+        (
+            ["train", "--corpus", "{text}", "--lr", "nan", "--dry-run"],
+            "spec.lr is nan: must be a finite number",
+        ),
+        (["train", "--corpus", "{text}", "--lr", "nan"], "spec.lr is nan: must be a finite number"),
+        (["train", "--corpus", "{text}", "--prompts", "ROMEO:"], "spec.prompts.0 is 'ROMEO:'"),
+        (["train", "--corpus", "{text}", "--optimizer", "adam", "--momentum", "0.5"], "spec.momentum is 0.5"),
+        (["sample", "bard", "--temperature", "nan"], "temperature is nan"),
+        (["jobs", "--after", "xyz"], "after is 'xyz': must be the id of a job"),
+        (["jobs", "--state", "bogus"], "'bogus' is not one of"),
     ],
 )
-def test_wrong_usage_exits_with_two_and_says_why(system: Cluster, arguments: list[str], words: str) -> None:
+def test_wrong_usage_exits_with_two_and_says_why(
+    system: Cluster, data: Path, corpus: str, arguments: list[str], words: str
+) -> None:
+    binary = data / "binary"
+    binary.write_bytes(b"fine so far \xff\xfe")
+    arguments = [each.format(binary=binary, text=corpus) for each in arguments]
     out, err = run(system, *arguments, code=2)
     assert out == ""
     assert err.startswith("error: ")
     assert words in err
+    if arguments[0] in ("train", "jobs"):
+        out, err = run(system, *arguments, "--json", code=2)
+        assert out == ""
+        assert words in json.loads(err)["error"]["message"]
+
+
+def test_a_bare_command_prints_its_help(system: Cluster) -> None:
+    out, err = run(system)
+    assert err == ""
+    assert all(name in out for name in COMMANDS)
+
+
+def test_a_text_is_uploaded_once_and_only_when_the_spec_is_accepted(system: Cluster, tmp_path: Path) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text("Nobody has this text.\n" * 30)
+    with Client(system.environment["GRADMILL_URL"]) as client:
+
+        def uploads() -> int:
+            return sum(file["filename"] == "mine.txt" for file in client.files())
+
+        run(system, "train", *MODEL, "--corpus", str(path), "--steps", "0", code=2)
+        run(system, "train", *MODEL, "--corpus", str(path), "--dry-run")
+        assert uploads() == 0
+        train(system, str(path), "--steps", "1")
+        train(system, str(path), "--steps", "2")
+        assert uploads() == 1
+
+
+def test_a_dry_run_says_about_how_long_it_takes(system: Cluster) -> None:
+    out, err = run(system, "train", "--corpus", "shakespeare", "--dry-run")
+    assert json.loads(out)["estimate"]["parameters"] == 550_720
+    assert re.fullmatch(r"about [\d:]+ on a small machine\n", err)
+
+
+def test_a_job_is_paused_resumed_and_deleted(system: Cluster, corpus: str) -> None:
+    job_id = train(system, corpus, "--steps", "100000", "--publish-as", "mine")
+    system.wait_step(job_id, 1)
+    assert run(system, "delete", job_id, code=2)[1].startswith("error: The job is running: cancel it first")
+    assert run(system, "pause", job_id)[0] in (f"{job_id} pausing\n", f"{job_id} paused\n")
+    wait_for("the job is paused", lambda: system.job(job_id).state == "paused")
+    with start(system, "watch", job_id) as watching:
+        assert watching.stdout is not None
+        shown = [watching.stdout.readline()]
+        while not shown[-1].startswith("paused"):
+            shown.append(watching.stdout.readline())
+        watching.send_signal(signal.SIGINT)
+        watching.communicate(timeout=30)
+    assert shown[-1] == f"paused · `gradmill resume {job_id}` lets it go on\n"
+    assert "pausing at its next checkpoint\n" in shown
+    assert run(system, "resume", job_id)[0].startswith(job_id)
+    row = next(line for line in run(system, "jobs")[0].splitlines() if job_id in line)
+    assert row.endswith("mine")
+    run(system, "cancel", job_id)
+    assert run(system, "resume", job_id, code=2)[1].startswith("error: The job is cancelled")
+    assert run(system, "delete", job_id)[0] == f"{job_id} deleted\n"
+    run(system, "show", job_id, code=5)
+
+
+def test_models_are_listed(system: Cluster) -> None:
+    model_id = new_id("model")
+    record = {"id": model_id, "alias": "bard", "job": "job_x", "step": 7, "weights": "0" * 64}
+    record |= {"config": {"name": "bigram", "vocab_size": 3}, "created": 0, "owner": "local"}
+    system.redis.set(key("model", model_id), json.dumps(record))
+    system.redis.zadd(key("models", "*"), {model_id: 0})
+    row = next(line for line in run(system, "models")[0].splitlines() if model_id in line)
+    assert row.split()[1:] == ["bard", "bigram", "7", "1970-01-01T00:00:00Z", "job_x"]
+    assert model_id in [json.loads(line)["id"] for line in run(system, "models", "--json")[0].splitlines()]
 
 
 def test_jobs_show_watch_and_logs_agree(system: Cluster, corpus: str) -> None:
@@ -337,6 +424,9 @@ def test_up_runs_everything_once_a_folder_and_leaves_nothing_behind(tmp_path: Pa
         second = ask("up", "--port", "0")
         assert second.returncode == 0
         assert f"already runs on {tmp_path} at {url}" in second.stderr
+        elsewhere = ask("up", "--port", "1")
+        assert (elsewhere.returncode, elsewhere.stderr.startswith("error: ")) == (2, True)
+        assert f"at {url}" in elsewhere.stderr
         assert ask("jobs").returncode == 0
         started = descendants(up.pid)
         assert len(started) >= 4
@@ -372,6 +462,8 @@ def test_a_job_goes_on_where_it_was_when_up_is_started_again(tmp_path: Path) -> 
         ([], {"GRADMILL_PORT": "many"}, "GRADMILL_PORT: Input should be a valid integer"),
         ([], {"GRADMILL_API_KEY_FILE": "/nowhere"}, "/nowhere"),
         (["--port", "{taken}"], {}, "choose another --port"),
+        ([], {"GRADMILL_DATA_DIR": "/proc/nowhere"}, "the data folder /proc/nowhere can't be used"),
+        ([], {"GRADMILL_LOG_LEVEL": "loud"}, "GRADMILL_LOG_LEVEL is 'loud'; it must be one of"),
     ],
 )
 def test_up_says_why_it_cannot_start(
@@ -393,6 +485,17 @@ def test_up_says_why_it_cannot_start(
     assert done.stderr.startswith("error: ")
     assert words in done.stderr
     assert not (tmp_path / "data" / "redis").exists()
+
+
+def test_up_says_where_it_runs_and_that_it_is_stopped(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "service.cli", "up", "--port", "0"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=own_system(tmp_path), text=True, **pipes) as up:  # type: ignore[call-overload]
+        assert up.stdout.readline().startswith("Gradmill runs at http://127.0.0.1:")
+        up.send_signal(signal.SIGINT)
+        _, err = up.communicate(timeout=30)
+    assert up.returncode == 0
+    assert err.endswith("Gradmill is stopped.\n")
 
 
 def test_killing_up_ends_all_that_it_started_a_running_job_included(tmp_path: Path) -> None:

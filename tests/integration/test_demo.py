@@ -15,7 +15,7 @@ def test_the_demo_trains_publishes_and_lets_the_model_speak(tmp_path: Path) -> N
     environment = {
         **os.environ,
         "GRADMILL_CC": "none",
-        "GRADMILL_DATA_DIR": str(tmp_path / "demo"),
+        "GRADMILL_DATA_DIR": str(tmp_path),
         "RUN_STEPS": "8",
         "PYTHONPATH": str(ROOT),
     }

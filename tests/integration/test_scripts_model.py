@@ -30,6 +30,7 @@ from service.ids import new_id
 from service.jobs import calls, tickets
 from service.jobs.connection import connect
 from service.jobs.records import STATES, flat, job_record, key
+from workers.resume import starting_points
 
 LANE = "cpu-batch"
 LEASE_MS = 3_600_000  # never over by itself
@@ -162,8 +163,8 @@ class Scripts(RuleBasedStateMachine):
             return
         assert claim is not None
         assert (claim.job.id, claim.token, claim.job.worker) == (job.id, job.token, worker)
-        newest = max(job.checkpoints, default=None)
-        assert (claim.checkpoint and claim.checkpoint["step"]) == newest
+        kept = [each["step"] for each in starting_points(self.redis, claim.job)]
+        assert kept == sorted(job.checkpoints, reverse=True)
         self.nonces[worker] = nonce, (job.id, job.token)
 
     @rule(worker=WORKERS)

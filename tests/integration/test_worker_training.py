@@ -18,6 +18,7 @@ from service.client import Client, RefusedError
 from service.embedded import EmbeddedServer
 from service.jobs import calls
 from service.jobs.lanes import BATCH, QUICK
+from workers.resume import starting_points
 
 TEXT = "To be, or not to be, that is the question:\nWhether 'tis nobler in the mind to suffer\n" * 20
 SPEC = {
@@ -208,6 +209,52 @@ def test_a_retry_goes_on_from_the_last_checkpoint(
     assert job["retry_of"] == old
     assert steps_by_attempt(system.events(job["id"]))[1][0] == reached + 1
     assert job["result"]["weights"] == uninterrupted["result"]["weights"]
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("survivors", [1, 0])
+def test_damaged_checkpoints_are_passed_over(
+    system: Cluster, client: Client, batch: Any, uninterrupted: dict[str, Any], survivors: int
+) -> None:
+    """One is flipped, one is missing: the training goes on from an older one, else anew, to the same bits."""
+    worker = batch()
+    spec = {**SPEC, "seed": 70 + survivors, "sample_every": 0}
+    job_id = client.submit("train", spec)["id"]
+    wait_for("two checkpoints", lambda: len(starting_points(system.redis, system.job(job_id))) >= 2)
+    worker.terminate()
+    assert worker.wait(15) == 0
+    whole = starting_points(system.redis, system.job(job_id))
+    bad = whole[: len(whole) - survivors]
+    damage(system.blobs.path(bad[0]["optimizer"]))
+    for each in bad[1:]:
+        system.blobs.delete(each["state"])
+    batch()
+    job = client.wait(job_id, timeout_s=60)
+    assert (job["state"], job["failures"], len(job["attempts"])) == ("succeeded", 0, 2)
+    events = system.events(job_id)
+    check_log(events)
+    warned = [event["data"]["message"] for event in events if event["data"].get("level") == "warning"]
+    assert f"the checkpoint of step {bad[0]['step']} can't be used" in warned[0]
+    assert (warned[-1] == "no checkpoint can be used; the training begins anew") == (survivors == 0)
+    first = steps_by_attempt(events)[2][0]
+    assert first == (whole[-1]["step"] + 1 if survivors else 0)
+    again = client.wait(client.submit("train", spec)["id"], timeout_s=60)
+    assert job["result"]["weights"] == again["result"]["weights"]
+
+
+def test_a_damaged_model_is_not_sampled_from(client: Client, system: Cluster, batch: Any) -> None:
+    batch()
+    spec = {**SPEC, "seed": 77, "steps": 20, "publish_as": "brittle"}
+    job = client.wait(client.submit("train", spec)["id"], timeout_s=60)
+    damage(system.blobs.path(job["result"]["weights"]))
+    with pytest.raises(RefusedError) as caught:
+        client.complete("brittle", "To ", max_tokens=3)
+    assert caught.value.code == "checkpoint-damaged"
 
 
 def merged_losses(events: list[dict[str, Any]]) -> dict[int, float]:

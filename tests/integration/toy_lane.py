@@ -32,8 +32,8 @@ def turn(value: int) -> int:
 def run(attempt: Attempt, store: BlobStore) -> Outcome:
     spec: dict[str, Any] = attempt.job.spec
     step, value = 0, spec["seed"]
-    if attempt.resume_from:
-        saved = json.loads(store.get(attempt.resume_from["weights"]))
+    if attempt.starting_points:
+        saved = json.loads(store.get(attempt.starting_points[0]["weights"]))
         step, value = saved["step"], saved["value"]
 
     def save() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,12 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.cli.app import COMMANDS, group
+from service.cli.exits import Exit
 from service.cli.follow import Picture, progress_line, state_line
 from service.cli.options import build_spec, help_of, leaves
+from service.cli.report import describe_error
 from service.cli.running import AlreadyRunningError, Running, owning, read_running, record_path, write_running
+from service.cli.show import facts
 from service.cli.text import BARS, clean, duration, sparkline
+from service.client import NotFoundError, RefusedError, ServerFaultError
 from service.specs.sample import Sample
 from service.specs.train import Train
+from workers.devices import passed_over
 
 
 @settings(deadline=None)
@@ -105,6 +111,61 @@ def test_a_picture_of_a_resumed_job_has_each_step_once() -> None:
     assert picture.losses == [(1, 3.0), (2, 2.0)]
     assert progress_line(picture) == "step 3/10 · loss 2.0000 · validation 4.0000 · 1:10 left"
     assert state_line(picture) == "running · on w, attempt 2"
+
+
+def test_an_older_validation_loss_says_its_step() -> None:
+    picture = Picture()
+    picture.take(event(1, "metric", steps=[0], values={"val_loss": [4.0]}))
+    picture.take(event(2, "metric", steps=[1, 2], values={"loss": [3.0, 2.0]}))
+    picture.take(event(3, "progress", step=2, steps=10, eta_s=None))
+    assert progress_line(picture) == "step 2/10 · loss 2.0000 · validation 4.0000 (step 0)"
+
+
+def test_a_sample_is_shown_without_a_number_for_each_character() -> None:
+    choice = {"index": 0, "text": "a\nb", "logprobs": [-0.5] * 3, "finish_reason": "length"}
+    job: Any = {
+        **dict.fromkeys(("id", "kind", "state", "created_at"), "x"),
+        **dict.fromkeys(("name", "error", "progress", "started_at", "ended_at")),
+        "attempts": [],
+        "spec": {"publish_as": "bard"},
+        "result": {"choices": [choice], "seed": 3},
+    }
+    rows = dict(facts(job))
+    assert rows["text 0"] == '"a\\nb"'
+    assert rows["result"] == '{"seed": 3}'
+    assert rows["name"] == "bard"
+
+
+def test_another_compiler_than_the_named_one_is_said() -> None:
+    assert passed_over({}, ("gcc",)) == passed_over({"CC": "gcc -O3"}, ("gcc",)) == ""
+    assert passed_over({"CC": "x", "GRADMILL_CC": "gcc"}, ("gcc",)) == ""
+    assert "CC is '/nonexistent', which" in passed_over({"CC": "/nonexistent"}, ("gcc",))
+
+
+def test_a_setting_that_cannot_be_read_is_one_line() -> None:
+    command = [sys.executable, "-m", "workers.devices"]
+    environment = {**os.environ, "GRADMILL_THREADS": "abc"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: GRADMILL_THREADS is 'abc'; it must be a whole number from 1\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (NotFoundError(404, {"code": "unknown-model"}), Exit.NOT_FOUND, "gradmill models"),
+        (NotFoundError(404, {"code": "unknown-job"}), Exit.NOT_FOUND, "gradmill jobs"),
+        (ServerFaultError(503, {"code": "no-worker"}), Exit.UNREACHABLE, "gradmill worker"),
+        (ServerFaultError(500, {}), Exit.UNREACHABLE, "gradmill doctor"),
+        (RefusedError(422, {"code": "invalid-field"}), Exit.USAGE, ""),
+    ],
+)
+def test_a_hint_says_what_helps(error: Exception, code: Exit, words: str) -> None:
+    described = describe_error(error)
+    assert described is not None
+    assert described.exit is code
+    assert words in described.hint
+    assert bool(words) == bool(described.hint)
 
 
 def test_a_failure_says_why() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine import Tensor, float64, grad_check, int64
-from engine.errors import GradientError
+from engine.errors import DTypeError, GradientError
 
 
 def test_right_gradients_pass_to_second_order() -> None:
@@ -43,6 +43,21 @@ def test_a_gradient_ten_times_too_small_fails_also_where_it_is_tiny() -> None:
 
     with pytest.raises(GradientError, match="difference quotient"):
         grad_check(function, [Tensor([1.0])])
+
+
+def test_a_tensor_alone_is_the_only_input() -> None:
+    assert grad_check(lambda x: x * x, Tensor([1.0, 2.0]))
+
+
+def test_a_function_that_returns_no_tensor_is_an_error() -> None:
+    with pytest.raises(DTypeError, match="the function returned float; it must return a Tensor"):
+        grad_check(lambda x: 1.0, Tensor([1.0]))  # type: ignore[arg-type, return-value]
+
+
+def test_the_message_gives_both_numbers_and_the_tolerance_in_words() -> None:
+    with pytest.raises(GradientError) as caught:
+        grad_check(lambda x: x * x.detach(), Tensor([1.0]))
+    assert str(caught.value).endswith("; they differ by more than 1e-07 + 1e-05 times the larger")
 
 
 def test_tolerances_are_the_callers() -> None:

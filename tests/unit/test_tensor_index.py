@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from engine import Tensor, grad_check
+from engine.errors import DTypeError
 
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
 
@@ -82,6 +83,7 @@ def test_integer_tensors_read_and_write_like_numpy(index: Any) -> None:
         ("x", "not an index"),
         (1.0, "not an index"),
         (True, "bool is not an index"),
+        (np.array([0, 1]), "not an index"),
         ([3], "index 3 .* out of range for axis 0 of size 3"),
         ([0, -4], "out of range for axis 0 of size 3"),
     ],
@@ -89,6 +91,15 @@ def test_integer_tensors_read_and_write_like_numpy(index: Any) -> None:
 def test_bad_indices_are_index_errors(index: Any, message: str) -> None:
     with pytest.raises(IndexError, match=message):
         Tensor.zeros(3, 4)[index]
+
+
+@pytest.mark.parametrize("mask", [Tensor([True, False, True]), [True, False, True], Tensor([[True] * 4] * 3)])
+def test_a_mask_is_no_index_and_the_error_says_what_to_use(mask: Any) -> None:
+    x = Tensor.zeros(3, 4)
+    with pytest.raises(DTypeError, match=r"use where\(mask, x, other\) or x.masked_fill\(mask, value\)"):
+        x[mask]
+    with pytest.raises(DTypeError, match=r"use where\(mask, x, other\) or x.masked_fill\(mask, value\)"):
+        x[mask] = 1.0
 
 
 @pytest.mark.parametrize(

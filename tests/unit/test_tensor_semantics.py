@@ -6,6 +6,8 @@ import copy
 import math
 import operator
 import pickle
+import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -116,6 +118,56 @@ def test_dtype_errors_say_what_is_taken() -> None:
         Tensor([1], requires_grad=True)
     with pytest.raises(DTypeError, match="not take float32"):
         ~Tensor([1.0])
+
+
+@pytest.mark.parametrize("bad", ["int8", "float32", float, 4])
+def test_a_dtype_that_is_none_is_refused_wherever_one_is_taken(bad: Any) -> None:
+    makers: list[Callable[[], Any]] = [
+        lambda: Tensor([300], dtype=bad),
+        lambda: Tensor(Tensor([1.0]), dtype=bad),
+        lambda: Tensor([1.0]).astype(bad),
+        lambda: engine.zeros(2, dtype=bad),
+        lambda: engine.full(2, 1.0, dtype=bad),
+        lambda: engine.arange(3, dtype=bad),
+        lambda: engine.linspace(0, 1, 3, dtype=bad),
+        lambda: engine.eye(2, dtype=bad),
+        lambda: engine.rand(2, dtype=bad),
+        lambda: engine.randn(2, dtype=bad),
+    ]
+    for make in makers:
+        with pytest.raises(
+            DTypeError, match=f"dtype is {re.escape(repr(bad))}; it must be one of engine's float32, .* bool_"
+        ):
+            make()
+
+
+def test_ranges_are_rows_and_iterators_are_refused() -> None:
+    assert Tensor(range(3)).tolist() == [0, 1, 2]
+    assert Tensor([range(2), (5, 6)]).tolist() == [[0, 1], [5, 6]]
+    assert Tensor(range(0)).shape == (0,)
+    with pytest.raises(DTypeError, match=r"cannot make a tensor of generator; .* \(list\(\) makes one"):
+        Tensor(number for number in range(3))
+
+
+def test_a_clone_is_a_value_of_its_own_that_passes_the_gradient() -> None:
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    twin = x.clone()
+    assert twin.requires_grad and not twin.is_leaf
+    (twin * twin).sum().backward()
+    assert x.grad is not None
+    assert (x.grad.tolist(), twin.grad) == ([2.0, 4.0], None)
+    changed = x.clone()
+    changed[0] = 9.0
+    assert (x.tolist(), changed.tolist()) == ([1.0, 2.0], [9.0, 2.0])
+    with no_grad():
+        assert not x.clone().requires_grad
+
+
+def test_a_format_applies_to_the_only_element() -> None:
+    assert f"{Tensor(2.345):.2f} {Tensor([[7]]):03d}" == "2.35 007"
+    assert f"{Tensor([1.0, 2.0])}" == "Tensor([1.0, 2.0])"
+    with pytest.raises(TypeError, match=r"format '.2f' takes one element; a tensor of shape \(2,\) has 2"):
+        format(Tensor([1.0, 2.0]), ".2f")
 
 
 def test_the_truth_of_several_elements_is_an_error() -> None:

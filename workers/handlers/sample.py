@@ -6,9 +6,9 @@ from collections import OrderedDict
 from typing import Any
 
 from engine.models.sampling import generate, load_model
-from service.blobs import BlobMissingError, BlobStore
+from service.blobs import BlobDamagedError, BlobMissingError, BlobStore
 from workers.attempt import Attempt
-from workers.failures import UnknownModelError
+from workers.failures import DamagedCheckpointError, UnknownModelError
 from workers.handlers import Outcome
 from workers.handlers.prompts import readable_prompt
 
@@ -23,12 +23,15 @@ class WarmModels:
         self._kept: OrderedDict[str, Any] = OrderedDict()
 
     def open(self, store: BlobStore, weights: str) -> Any:
-        """Model and tokenizer from a blob. Raises UnknownModelError."""
+        """Model and tokenizer from a blob. Raises UnknownModelError and DamagedCheckpointError."""
         if weights not in self._kept:
             try:
                 self._kept[weights] = load_model(store.get(weights))
             except BlobMissingError as error:
                 raise UnknownModelError(f"The weights {weights} are no longer stored.") from error
+            except BlobDamagedError as error:
+                message = f"The weights {weights} are damaged; train the model again, or take another step."
+                raise DamagedCheckpointError(message) from error
         self._kept.move_to_end(weights)
         while len(self._kept) > MODELS_KEPT:
             self._kept.popitem(last=False)

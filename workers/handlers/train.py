@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.data.corpora import CorpusError, decode_text, load_corpus
 from engine.training import Checkpoint, Training
-from service.blobs import BlobStore
+from service.blobs import BlobDamagedError, BlobMissingError, BlobStore
 from service.ids import new_id
 from service.jobs.calls import Model
 from workers.attempt import Attempt
@@ -20,6 +20,7 @@ from workers.handlers.prompts import readable_prompt
 from workers.stop import Stop
 
 RATE_EVERY_S = 1.0
+UNUSABLE = (BlobMissingError, BlobDamagedError, ValueError, KeyError)  # what a bad checkpoint raises
 
 
 def run(attempt: Attempt, store: BlobStore) -> Outcome:
@@ -40,6 +41,8 @@ def read_corpus(corpus: dict[str, str], store: BlobStore) -> str:
         if "blob" in corpus:
             return decode_text(store.get(corpus["blob"]), corpus.get("file", "the text"))
         return load_corpus(corpus["name"])
+    except BlobDamagedError as error:
+        raise InvalidDatasetError("The stored text is damaged; give it once more.") from error
     except (CorpusError, LookupError) as error:
         raise InvalidDatasetError(str(error)) from error
 
@@ -87,11 +90,18 @@ class TrainingRun:
         self._loss = math.nan
 
     def _open(self, text: str) -> Training:
-        manifest = self._attempt.resume_from
+        """The training as its newest usable checkpoint has it, else from the start."""
+        manifests = self._attempt.starting_points
+        for manifest in manifests:
+            try:
+                return Training.restore(self._spec, text, read_checkpoint(manifest, self._store))
+            except UNUSABLE as error:
+                step = manifest["step"]
+                self._attempt.log("warning", f"the checkpoint of step {step} can't be used: {error}")
+        if manifests:
+            self._attempt.log("warning", "no checkpoint can be used; the training begins anew")
         try:
-            if manifest is None:
-                return Training(self._spec, text)
-            return Training.restore(self._spec, text, read_checkpoint(manifest, self._store))
+            return Training(self._spec, text)
         except ValueError as error:
             raise InvalidDatasetError(str(error)) from error
 

@@ -181,7 +181,7 @@ async def resume_job(request: Request, job_id: str) -> Response:
     return await _shown(request, job_id, 202)
 
 
-@router.post("/{job_id}/retry", status_code=202, summary="A new job from a failed or cancelled one")
+@router.post("/{job_id}/retry", status_code=202, summary="Go on with a failed or cancelled job as a new one")
 async def retry_job(
     request: Request, job_id: str, idempotency_key: Annotated[str | None, Header()] = None
 ) -> Response:
@@ -215,15 +215,21 @@ async def delete_job(request: Request, job_id: str) -> Response:
 
 @router.get("/{job_id}/checkpoints", summary="List a job's checkpoints")
 async def list_checkpoints(request: Request, job_id: str) -> dict[str, Any]:
-    """Manifests in order of their steps; ``whole`` ones can be resumed from, the others hold weights only."""
+    """Manifests in order of their steps; ``whole`` ones can be resumed from, the others hold weights only.
+
+    ``best`` is the one with the lowest validation loss.
+    """
     backend = backend_of(request)
     await backend.job(job_id, principal_of(request))
     manifests = checkpoints(await answer(backend.redis.hgetall(key("job", job_id, "checkpoints"))))
+    evaluated = [each for each in manifests if each.get("val_loss") is not None]
+    best = min(evaluated, key=lambda each: float(each["val_loss"]), default=None)
     data = [
         {
             "object": "checkpoint",
             **each,
             "whole": "optimizer" in each,
+            "best": each is best,
             "links": {"weights": f"/v1/jobs/{job_id}/checkpoints/{each['step']}/weights"},
         }
         for each in manifests

@@ -1,7 +1,8 @@
 -- Records a checkpoint whose blobs are stored, and the segment of events stored with it.
 -- ARGV: id, token, step, manifest (JSON), segment (JSON {first, last, blob}) or '', events to keep in the stream.
 -- Answer: {go | cancel | pause | fenced}. Kept: the last two whole, the best whole, and the weights of those
--- whose manifest says `sample`.
+-- whose manifest says `sample`. An attempt that stores a step below one that is there could not restore that one:
+-- it is no longer whole.
 local job = load(ARGV[1])
 if not is_current(job, ARGV[2]) then
   return { 'fenced' }
@@ -21,6 +22,18 @@ local function lowest_loss(all)
   return best
 end
 
+-- Makes a whole checkpoint one of weights alone where those shall stay, and nothing elsewhere.
+local function drop(at_step, all)
+  local each = all[at_step]
+  if each.optimizer and each.sample then
+    each.optimizer, each.state = nil, nil
+    redis.call('HSET', checkpoints, at_step, cjson.encode(each))
+  elseif each.optimizer then
+    redis.call('HDEL', checkpoints, at_step)
+    all[at_step] = nil
+  end
+end
+
 local function prune()
   local entries, all, steps = redis.call('HGETALL', checkpoints), {}, {}
   for i = 1, #entries, 2 do
@@ -29,16 +42,14 @@ local function prune()
     steps[#steps + 1] = tonumber(entries[i])
   end
   table.sort(steps)
+  while steps[#steps] > tonumber(step) do
+    drop(steps[#steps], all)
+    steps[#steps] = nil
+  end
   local best = lowest_loss(all)
   for i = 1, #steps - 2 do
-    local each = all[steps[i]]
-    if steps[i] ~= best and each.optimizer then
-      if each.sample then
-        each.optimizer, each.state = nil, nil
-        redis.call('HSET', checkpoints, steps[i], cjson.encode(each))
-      else
-        redis.call('HDEL', checkpoints, steps[i])
-      end
+    if steps[i] ~= best then
+      drop(steps[i], all)
     end
   end
   return best

@@ -1,39 +1,16 @@
 -- Gives the lane's next job to a worker: by priority, then the least recently served owner, then age.
 -- ARGV: lane, worker, nonce, lease (ms).
--- Answer: false when nothing is queued, else {id, token, time left (ms), latest full checkpoint or '',
--- last seq in a stored segment, missing tickets, record as field, value, …}. The same worker and nonce get the
--- same token.
+-- Answer: false when nothing is queued, else {id, token, time left (ms), last seq in a stored segment,
+-- missing tickets, record as field, value, …}. The same worker and nonce get the same token.
 local lane, worker, nonce, lease = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
-local RETRIES_FOLLOWED = 20
-
-local function newest_whole(id)
-  local manifest, newest = '', -1
-  local steps = redis.call('HGETALL', key_of(id) .. ':checkpoints')
-  for i = 1, #steps, 2 do
-    if tonumber(steps[i]) > newest and cjson.decode(steps[i + 1]).optimizer then
-      newest, manifest = tonumber(steps[i]), steps[i + 1]
-    end
-  end
-  return manifest
-end
-
--- A retry without a checkpoint of its own goes on from that of the job it repeats.
 local function describe(id, token)
   local key = key_of(id)
   local ran = tonumber(redis.call('HGET', key, 'ran_ms') or 0)
   local timeout = tonumber(redis.call('HGET', key, 'timeout_s') or 0) * 1000
-  local manifest, source = newest_whole(id), id
-  for _ = 1, RETRIES_FOLLOWED do
-    source = manifest == '' and redis.call('HGET', key_of(source), 'retry_of') or ''
-    if source == '' then
-      break
-    end
-    manifest = newest_whole(source)
-  end
   local segment = redis.call('LINDEX', key .. ':segments', -1)
   local stored = segment and cjson.decode(segment).last or 0
-  return { id, token, timeout - ran, manifest, stored, missing_tickets(lane, now()), redis.call('HGETALL', key) }
+  return { id, token, timeout - ran, stored, missing_tickets(lane, now()), redis.call('HGETALL', key) }
 end
 
 local claim = PREFIX .. 'claim:' .. worker

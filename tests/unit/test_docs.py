@@ -1,0 +1,57 @@
+"""The pages on settings and on the command line say what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import PydanticUndefined
+
+from service.cli.app import COMMANDS
+from service.cli.exits import Exit
+from service.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = (ROOT / "docs" / "settings.md").read_text()
+CLI = (ROOT / "docs" / "cli.md").read_text()
+
+
+def shown(default: Any) -> str:
+    """A default as the page has it."""
+    if default in (None, (), PydanticUndefined):
+        return "none"
+    return f"`{default}`"
+
+
+def setting_rows() -> list[str]:
+    return [
+        f"| `GRADMILL_{name.upper()}` | {shown(field.default)} | {field.description} |"
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def test_the_page_lists_every_setting_with_its_default() -> None:
+    listed = re.findall(r"^\| `GRADMILL_\w+` \|.*$", SETTINGS.partition("## Read elsewhere")[0], re.MULTILINE)
+    assert listed == setting_rows()
+
+
+def test_the_page_lists_every_other_variable_that_the_code_reads() -> None:
+    known = {f"GRADMILL_{name.upper()}" for name in Settings.model_fields}
+    read: set[str] = set()
+    for package in ("engine", "service", "workers"):
+        for path in (ROOT / package).rglob("*.py"):
+            read |= set(re.findall(r'["\'](GRADMILL_[A-Z_]+)["\']', path.read_text()))
+    listed = re.findall(r"^\| `(\w+)` \|", SETTINGS.partition("## Read elsewhere")[2], re.MULTILINE)
+    assert read - known <= set(listed)
+    assert {name for name in listed if name.startswith("GRADMILL_")} <= read
+
+
+def test_the_page_lists_every_command_with_its_summary() -> None:
+    listed = re.findall(r"^\| `gradmill (\w+)` \| (.*) \|$", CLI, re.MULTILINE)
+    assert dict(listed) == COMMANDS
+
+
+def test_the_page_lists_every_exit_code() -> None:
+    listed = re.findall(r"^\| (\d+) \|", CLI, re.MULTILINE)
+    assert [int(code) for code in listed] == [code.value for code in Exit]
