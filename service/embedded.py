@@ -15,6 +15,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +32,10 @@ ON_PATH = ("redis-server", "valkey-server")
 
 class EmbeddedServerError(RuntimeError):
     """The embedded server can't run; the message names the fix."""
+
+
+class StartStoppedError(EmbeddedServerError):
+    """The start was given up, as asked."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +97,11 @@ class EmbeddedServer:
     One server at a time may own a data folder. A child of this process, it also ends when this one is killed.
     """
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, is_stopped: Callable[[], bool] = lambda: False) -> None:
+        self._is_stopped = is_stopped  # asked while the server starts
         self.folder = data_dir / "redis"
         self.url = ""
+        self._product: Product | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._socket_folder: Path | None = None
         self._lock: int | None = None
@@ -124,13 +131,22 @@ class EmbeddedServer:
         try:
             self._check_record(product)
             self._socket_folder = short_private_folder()
-            socket = self._socket_folder / "redis.sock"
-            self._process = self._spawn(product, socket)
-            self.url = f"unix://{socket}"
+            self._product, self.url = product, f"unix://{self._socket}"
+            self._process = self._spawn(product)
             self._wait_until_ready()
         except BaseException:
             self.stop()
             raise
+
+    def revive(self) -> int | None:
+        """Starts a dead server again, on the same socket; the exit code of the dead one, None if it lives.
+
+        Does not wait until the new one answers.
+        """
+        code = self._process.poll() if self._process else None
+        if code is not None and self._product is not None:
+            self._process = self._spawn(self._product)
+        return code
 
     def stop(self) -> None:
         """Stops the server, which writes out its file first, and removes the socket's folder. Idempotent."""
@@ -176,10 +192,15 @@ class EmbeddedServer:
         aside.write_text(f"{product}\n")
         aside.replace(record)
 
-    def _spawn(self, product: Product, socket: Path) -> subprocess.Popen[bytes]:
+    @property
+    def _socket(self) -> Path:
+        assert self._socket_folder is not None
+        return self._socket_folder / "redis.sock"
+
+    def _spawn(self, product: Product) -> subprocess.Popen[bytes]:
         options = {
             "port": "0",
-            "unixsocket": str(socket),
+            "unixsocket": str(self._socket),
             "unixsocketperm": "700",
             "dir": str(self.folder.resolve()),
             "appendonly": "yes",
@@ -201,7 +222,7 @@ class EmbeddedServer:
             stderr=subprocess.DEVNULL,
             pass_fds=(self._lock,),
             process_group=0,
-            preexec_fn=dying_with_parent(signal.SIGTERM),  # noqa: PLW1509  (the server starts before any thread)
+            preexec_fn=dying_with_parent(signal.SIGTERM),  # noqa: PLW1509  (it touches no lock that a thread may hold)
         )
 
     def _wait_until_ready(self) -> None:
@@ -209,6 +230,8 @@ class EmbeddedServer:
         deadline = time.monotonic() + START_DEADLINE_S
         with redis.Redis.from_url(self.url, retry=None) as client:
             while time.monotonic() < deadline:
+                if self._is_stopped():
+                    raise StartStoppedError("the start was stopped")
                 if self._process.poll() is not None:
                     raise EmbeddedServerError(
                         f"the embedded server ended at once with code {self._process.returncode}: "

@@ -13,6 +13,7 @@ ProblemError
 ├── MisdirectedError         421  a Host this server doesn't serve
 ├── InvalidFieldsError       422  fields that break a rule
 ├── QuotaError               429
+├── HeadTooLargeError        431  the headers are too long
 ├── InternalError            500
 └── UnavailableError         503  Redis, the store or a worker is missing
 """
@@ -127,6 +128,10 @@ class InvalidFieldsError(ProblemError):
 
 class QuotaError(ProblemError):
     status, title, kind, code = 429, "Too much at once", "rate_limit_error", "quota"
+
+
+class HeadTooLargeError(ProblemError):
+    status, title, kind, code = 431, "The headers are too long", "invalid_request_error", "head-too-large"
 
 
 class InternalError(ProblemError):

@@ -7,13 +7,15 @@
     ├── UnknownModelError      unknown-model      the model to sample from isn't there
     └── DamagedCheckpointError checkpoint-damaged what is stored of the model is damaged
 
-Besides these: ``out-of-memory``, ``timeout``, ``stalled``, ``worker-lost`` (the lease ran out),
-``worker-crashed`` (the process of the job died) and ``internal-error``.
+Besides these: ``no-space`` (the disk is full), ``out-of-memory``, ``timeout``, ``stalled``, ``worker-lost``
+(its lease ran out), ``worker-crashed`` (the job's process died) and ``internal-error``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from service.blobs import BlobSpaceError
 
 
 class JobError(Exception):
@@ -68,4 +70,6 @@ def explain(error: Exception) -> Failure:
     if isinstance(error, MemoryError):
         hint = "use a smaller model or batch, or a worker with more memory"
         return Failure("out-of-memory", f"The job needs more memory than its worker has: {hint}.", final=True)
+    if isinstance(error, BlobSpaceError):
+        return Failure("no-space", f"The disk is full: {error}.", final=False)
     return Failure("internal-error", f"{type(error).__name__}: {error}", final=False)

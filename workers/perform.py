@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 
 from redis import Redis
 
@@ -17,6 +18,8 @@ from workers.resume import starting_points
 from workers.stop import Reason, Stop
 
 log = logging.getLogger(__name__)
+
+SPACE_PAUSE_S = 60.0
 
 
 def perform_next(context: WorkerContext, nonce: str) -> None:
@@ -74,7 +77,21 @@ def end_failed(attempt: Attempt, redis: Redis, error: Exception) -> None:
     if failure.final:
         attempt.finish("failed", code=failure.code, message=failure.message)
     else:
-        give_back(attempt, redis, "crash", failure.code, failure.message)
+        try:
+            if failure.code == "no-space":
+                wait_for_space(attempt)
+            give_back(attempt, redis, "crash", failure.code, failure.message)
+        except Stop as stop:
+            end_early(attempt, redis, stop.reason)
+
+
+def wait_for_space(attempt: Attempt) -> None:
+    """Keeps the job for a while, so that a full disk does not use up its attempts at once. Raises Stop."""
+    attempt.log("info", f"waits {SPACE_PAUSE_S:g} s for space")
+    end = time.monotonic() + SPACE_PAUSE_S
+    while time.monotonic() < end:
+        attempt.check()
+        time.sleep(0.1)
 
 
 def give_back(attempt: Attempt, redis: Redis, reason: str, code: str = "", message: str = "") -> None:

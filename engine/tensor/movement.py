@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from engine.tensor.tensor import Tensor
 
 
+_PLAIN = frozenset({int})
+
+
 def sizes_of(arguments: Sequence[int | Sequence[int]]) -> tuple[int, ...]:
     """``f(2, 3)`` and ``f((2, 3))`` alike. Raises ShapeError for what is not an integer."""
     single = len(arguments) == 1 and hasattr(arguments[0], "__iter__")
     given: Any = arguments[0] if single else arguments
     try:
-        return tuple([size if type(size) is int else _integer(size) for size in given])
+        sizes = tuple(given)
+        return sizes if _PLAIN.issuperset(map(type, sizes)) else tuple(map(_integer, sizes))
     except TypeError:
         raise ShapeError(f"{given!r} is not a shape; its entries must be integers") from None
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from service.api.backend import make_backend
+from service.api.ending import end
 from service.api.keys import load_keys
 from service.api.openapi import add_openapi
 from service.api.problems import add_problem_handlers
@@ -35,8 +36,7 @@ def create_app(settings: Settings) -> FastAPI:
         try:
             yield
         finally:
-            sweeper.cancel()
-            await asyncio.gather(sweeper, return_exceptions=True)
+            await end([sweeper])
             await backend.close()
 
     app = FastAPI(

@@ -14,6 +14,7 @@ from service.errors import NotFoundError
 from service.ids import is_id
 from service.jobs.records import Json, checkpoints, key
 from service.specs import ModelFacts, TextFacts
+from service.specs.train import NAMED
 
 JOB_STEP = re.compile(r"(job_[0-9a-z]+)(?:@(\d{1,12}))?")
 
@@ -66,4 +67,11 @@ class RedisCatalogue:
         if not chosen or "parameters" not in job.estimate:
             return None
         newest = chosen[-1]
-        return ModelFacts(f"{job_id}@{newest['step']}", newest["weights"], job.estimate["parameters"])
+        alphabet = await self._alphabet(job.spec.get("corpus", {}))
+        name = f"{job_id}@{newest['step']}"
+        return ModelFacts(name, newest["weights"], job.estimate["parameters"], alphabet)
+
+    async def _alphabet(self, corpus: dict[str, str]) -> str | None:
+        """The characters of a job's corpus; None for a text that only the store has."""
+        facts = NAMED.get(corpus.get("name", "")) or await self.file(corpus.get("file", ""))
+        return facts.alphabet if facts else None

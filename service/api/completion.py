@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+
+from redis.exceptions import RedisError
 
 from service.api.backend import Backend
 from service.api.hub import Batch, End
@@ -23,6 +26,8 @@ from service.jobs.calls import arun, cancel, lane_state
 from service.jobs.events import LoggedEvent
 from service.jobs.records import JobRecord, Json
 from service.specs.sample import Sample
+
+log = logging.getLogger(__name__)
 
 NO_WORKER_S = 2.0
 TIMEOUT_S = 600
@@ -69,7 +74,16 @@ class Completion:
         self.ended: JobRecord | None = None
 
     async def tokens(self) -> AsyncGenerator[list[Token]]:
-        """Lists of new tokens. Raises the job's failure as a ProblemError."""
+        """Lists of new tokens. Raises the job's failure, or an outage, as a ProblemError."""
+        try:
+            async with aclosing(self._tokens()) as parts:
+                async for part in parts:
+                    yield part
+        except RedisError as error:
+            detail = "Redis does not answer."
+            raise UnavailableError(detail, code="no-redis", headers={"Retry-After": "1"}) from error
+
+    async def _tokens(self) -> AsyncGenerator[list[Token]]:
         state = ""
         async with (
             self._backend.hub.view(self.job.id, 0) as viewer,
@@ -82,11 +96,21 @@ class Completion:
                         yield found
                 elif isinstance(step, End):
                     state = step.state
+                else:
+                    await self._check_is_there()
         if state == "":
             raise UnavailableError("The server is stopping.", code="stopping", headers={"Retry-After": "1"})
         self.ended = await self._backend.job(self.job.id, self._principal)
         if state != "succeeded":
             raise _failure(self.ended)
+
+    async def _check_is_there(self) -> None:
+        """When nothing came for a while: Redis must answer and have the job, else nothing will ever come."""
+        try:
+            await self._backend.job(self.job.id, self._principal)
+        except NotFoundError as error:
+            detail = "The completion was lost with its server; ask again."
+            raise UnavailableError(detail, code="lost", headers={"Retry-After": "1"}) from error
 
     def _read(self, event: LoggedEvent) -> list[Token]:
         if event.type != "token":
@@ -112,7 +136,10 @@ class Completion:
     async def abandon(self) -> None:
         """Cancels the job unless it has ended; nobody listens any more."""
         if self.ended is None:
-            await arun(self._backend.redis, cancel(self.job.id))
+            try:
+                await arun(self._backend.redis, cancel(self.job.id))
+            except RedisError as error:
+                log.warning("completion %s could not be cancelled: %s", self.job.id, error)
 
 
 def _of_the_request(error: InvalidFieldsError) -> InvalidFieldsError:

@@ -14,7 +14,7 @@ from service.blobs import BlobDamagedError, BlobMissingError, BlobStore
 from service.errors import GoneError
 
 PART = 256 * 1024
-RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")  # longer numbers are no place in any file
 
 
 async def blob_response(request: Request, blobs: BlobStore, name: str, filename: str) -> Response:
@@ -55,6 +55,8 @@ def _range(request: Request, size: int, etag: str) -> tuple[int, int]:
     if form[1] == "":
         return max(0, size - int(form[2])), size
     last = int(form[2]) if form[2] else size - 1
+    if last < int(form[1]) and form[2]:  # not a range
+        return 0, size
     return int(form[1]), min(last + 1, size)
 
 

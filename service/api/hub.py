@@ -19,6 +19,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from service.api.ending import end
 from service.api.log import EventLog, GapError
 from service.jobs.events import LoggedEvent, from_entry, stream_key
 from service.jobs.records import TERMINAL, key, text
@@ -234,9 +235,7 @@ class Hub:
     async def stop(self) -> None:
         """Ends every stream and the reader."""
         self.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._tasks)
         await self._reader.aclose()
 
     def view(self, job: str, after: int) -> Viewer:
@@ -278,7 +277,7 @@ class Hub:
 
     async def _read_forever(self) -> None:
         heard = "$"
-        while True:
+        while not self.closed:
             try:
                 streams: dict[Any, Any] = {
                     stream_key(job): f"{topic.seq}-0" for job, topic in self._topics.items()
@@ -325,7 +324,7 @@ class Hub:
             log.debug("Redis is still away")
 
     async def _ping_forever(self) -> None:
-        while True:
+        while not self.closed:
             await asyncio.sleep(PING_S / 3)
             for topic in self._topics.values():
                 for viewer in topic.viewers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -10,11 +11,12 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from service.blobs import BlobError
+from service.blobs import BlobError, BlobSpaceError
 from service.errors import (
     FieldError,
     InternalError,
@@ -37,6 +39,7 @@ BY_STATUS: dict[int, type[ProblemError]] = {
     413: TooLargeError,
 }
 MOST_ERRORS = 20
+REFUSALS = re.compile(r".*\b(MISCONF|OOM|READONLY|NOREPLICAS)\b|.*not allowed when used memory")
 
 
 def problem_document(problem: ProblemError, request_id: str | None) -> dict[str, Any]:
@@ -163,9 +166,19 @@ async def _redis_away(request: Request, error: Exception) -> Response:
     return problem_response(problem, _request_id(request))
 
 
+async def _redis_refuses(request: Request, error: Exception) -> Response:
+    """A server that can't take writes now, because its disk or memory is full, is away as well."""
+    if not REFUSALS.match(str(error)):
+        raise error
+    log.warning("Redis takes no writes: %s", error)
+    problem = UnavailableError("Redis takes no writes now.", code="no-redis", headers={"Retry-After": "5"})
+    return problem_response(problem, _request_id(request))
+
+
 async def _store_away(request: Request, error: Exception) -> Response:
     log.warning("the blob store fails: %s", error)
-    problem = UnavailableError("The blob store fails.", code="no-store", headers={"Retry-After": "5"})
+    detail = "The disk is full." if isinstance(error, BlobSpaceError) else "The blob store fails."
+    problem = UnavailableError(detail, code="no-store", headers={"Retry-After": "5"})
     return problem_response(problem, _request_id(request))
 
 
@@ -176,4 +189,5 @@ def add_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _parameters)
     app.add_exception_handler(RedisConnectionError, _redis_away)
     app.add_exception_handler(RedisTimeoutError, _redis_away)
+    app.add_exception_handler(ResponseError, _redis_refuses)
     app.add_exception_handler(BlobError, _store_away)

@@ -6,7 +6,6 @@ import ipaddress
 import logging
 import re
 import secrets
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,6 +14,7 @@ from service.api.keys import KeyRing
 from service.api.problems import problem_response
 from service.errors import (
     ForbiddenError,
+    HeadTooLargeError,
     InternalError,
     MisdirectedError,
     ProblemError,
@@ -28,6 +28,8 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 PROTECTED = ("/v1/", "/openapi.json")
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 MULTIPART_OVERHEAD = 64 * 1024
+HEAD_LIMIT = 64 * 1024  # bytes of all headers together
+ORIGIN = re.compile(r"https?://([^/?#]*)", re.IGNORECASE)
 UPLOAD_PATH = "/v1/files"
 
 log = logging.getLogger(__name__)
@@ -108,6 +110,7 @@ class Guard:
         state["request_id"] = request_id
         answer = Answer(send, request_id, no_store=scope["path"].startswith("/v1/"))
         try:
+            _check_head(scope)
             self._check_names(headers)
             if scope["path"].startswith(PROTECTED):
                 state["principal"] = self._keys.identify(headers.get("authorization"))
@@ -134,12 +137,19 @@ class Guard:
         origin = headers.get("origin")
         if origin is None or origin in self._origins:
             return
-        parts = urlsplit(origin)
-        if parts.scheme not in ("http", "https") or parts.netloc.lower() != hosts[0].lower():
+        form = ORIGIN.fullmatch(origin)
+        if form is None or form[1].lower() != hosts[0].lower():
             raise ForbiddenError(
                 f"Pages of {origin!r} may not call this server; GRADMILL_ALLOWED_ORIGINS adds one.",
                 code="origin",
             )
+
+
+def _check_head(scope: Scope) -> None:
+    size = sum(len(name) + len(value) for name, value in scope["headers"])
+    if size > HEAD_LIMIT:
+        rule = f"must have at most {HEAD_LIMIT} bytes together"
+        raise field_problem(HeadTooLargeError, "headers", f"{size} bytes long", rule)
 
 
 def _too_large(size: str, limit: int) -> ProblemError:

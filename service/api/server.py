@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from types import FrameType
 
 import uvicorn
 
 from service.api.app import create_app
 from service.api.backend import Backend
 from service.api.keys import load_keys
+from service.api.protocol import LimitedProtocol
 from service.api.security import check_bind
 from service.settings import Settings
 
+WATCH_S = 1
 GRACE_S = 2  # for requests that are being answered when the server shall stop
 
 
@@ -23,6 +26,11 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._backend = backend
         self._on_ready = on_ready
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Notes a signal. A second one hurries nothing: the end is near, and work would be lost."""
+        self._captured_signals.append(sig)
+        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listens, then says so."""
@@ -36,7 +44,11 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def make_server(settings: Settings, on_ready: Callable[[], None] | None = None) -> Server:
+def make_server(
+    settings: Settings,
+    on_ready: Callable[[], None] | None = None,
+    watch: Callable[[], Awaitable[None]] | None = None,
+) -> Server:
     """A server that is not yet running. BindError when its address would let everyone in."""
     check_bind(settings, load_keys(settings.api_key_file))
     app = create_app(settings)
@@ -44,11 +56,14 @@ def make_server(settings: Settings, on_ready: Callable[[], None] | None = None) 
         app,
         host=settings.host,
         port=settings.port,
+        http=LimitedProtocol,
         log_level="warning",
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=GRACE_S,
         lifespan="on",
+        callback_notify=watch,
+        timeout_notify=WATCH_S,
     )
     return Server(config, app.state.backend, on_ready)
 
@@ -57,10 +72,13 @@ def serve(
     settings: Settings,
     sockets: list[socket.socket] | None = None,
     on_ready: Callable[[], None] | None = None,
+    watch: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """Serves until SIGINT or SIGTERM. ``sockets`` are listening ones to take instead of host and port.
+
+    ``watch`` is called about once a second.
 
     Raises BindError and KeyFileError for settings that must not be served. SystemExit when it can't start:
     Redis is away, or its data are of a newer release; the log says which.
     """
-    make_server(settings, on_ready).run(sockets=sockets)
+    make_server(settings, on_ready, watch).run(sockets=sockets)

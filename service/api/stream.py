@@ -13,6 +13,7 @@ from redis.exceptions import RedisError
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from service.api.ending import end
 from service.api.hub import Batch, End, Ping, Reset, Viewer
 
 log = logging.getLogger(__name__)
@@ -40,11 +41,9 @@ class EventStream(Response):
         try:
             await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            gone.cancel()
-            if not pump.done():
-                pump.cancel()
-        await asyncio.gather(gone, return_exceptions=True)
-        await _outcome(pump)
+            await end([gone, pump])
+        if pump.done():
+            await _outcome(pump)
 
     async def _pump(self, send: Send) -> None:
         async with aclosing(self._frames) as frames:

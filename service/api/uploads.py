@@ -7,7 +7,7 @@ import io
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from python_multipart.exceptions import MultipartParseError
+from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from service.blobs import BlobStore, BlobTooLargeError, BlobWriter
@@ -168,7 +168,7 @@ async def store_upload(
     except BaseException as error:
         if form.writer is not None:
             form.writer.abort()
-        if isinstance(error, MultipartParseError):
+        if isinstance(error, FormParserError):
             raise field_problem(InvalidRequestError, "body", "no multipart form", str(error)) from error
         if isinstance(error, BlobTooLargeError):
             rule = f"must have at most {limit} bytes"

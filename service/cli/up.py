@@ -44,6 +44,10 @@ def command(as_json: bool, **given: Any) -> int:
         return already_running(settings, str(error))
     except REFUSALS as error:
         raise click.UsageError(str(error)) from error
+    except OSError as error:  # a full or read-only disk, a file where a folder should be
+        where = f" ({error.filename})" if error.filename else ""
+        message = f"the data folder {settings.data_dir} can't be used: {error.strerror}{where}"
+        raise click.UsageError(message) from error
     if not as_json:
         click.echo("Gradmill is stopped.", err=True)
     return Exit.OK

@@ -125,6 +125,9 @@ async def _find_text(corpus: Corpus, catalogue: Catalogue) -> _Source:
     size = len(text.encode())
     if size > TEXT_LIMIT:
         raise invalid_field("spec.corpus.text", f"{size} bytes", f"must have at most {TEXT_LIMIT} bytes")
+    if "\0" in text:
+        rule = f"must be text, but holds a zero character at {text.index(chr(0))}"
+        raise invalid_field("spec.corpus.text", "binary", rule)
     facts = text_facts(text)
     return _Source({"blob": facts.blob}, facts, "spec.corpus.text", text)
 

@@ -145,10 +145,11 @@ class Model:
         if reason == "crash":
             self._lose(job, "crash")
         else:
+            pausing = reason == "pause" or job.pausing
             job.end_attempt(reason)
             if job.state == "cancelling":
                 job.move("cancelled", reason=reason)
-            elif reason == "pause":
+            elif pausing:
                 job.move("paused")
             else:
                 job.move("queued", reason=reason)

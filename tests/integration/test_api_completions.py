@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from api_rig import Api, FakeWorker
+from api_rig import Api, FakeWorker, train_with
 from openai import OpenAI
 
 from service.client import Client, NotFoundError, RefusedError, ServerFaultError
@@ -231,6 +231,18 @@ def test_a_prompt_with_other_characters_than_the_models_is_refused_before_it_is_
         assert (answer.status_code, answer.json()["param"]) == (422, "prompt")
         assert answer.json()["detail"].startswith("prompt is 'xa': ")
     assert api.queued() == 0
+
+
+def test_a_prompt_for_a_checkpoint_must_have_the_characters_of_its_file(api: Api) -> None:
+    file = api.http.post("/v1/files", files={"file": ("a.txt", b"ab" * 50)}).json()["id"]
+    job = api.submit(train_with(corpus={"file": file}))["id"]
+    worker = api.worker()
+    worker.claim()
+    manifest = {"step": 1, "weights": api.blobs.put(b"w"), "optimizer": "o", "state": "s", "bytes": {}}
+    calls.run(api.redis, calls.checkpoint(job, worker.token, manifest))
+    for prompt, status in (("abc", 422), ("ab", 202)):
+        body = {"kind": "sample", "spec": {"model": f"{job}@1", "prompt": prompt}}
+        assert api.http.post("/v1/jobs", json=body).status_code == status
 
 
 def test_closing_a_stream_cancels_the_job(api: Api, client: OpenAI, model: str) -> None:

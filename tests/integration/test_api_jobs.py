@@ -261,3 +261,29 @@ def test_workers_and_queues(api: Api) -> None:
     assert api.http.get("/v1/workers").json()["data"][0]["job"] is None
     worker.leave()
     assert api.http.get("/v1/workers").json()["data"] == []
+
+
+def test_a_key_whose_job_is_deleted_makes_a_new_job(api: Api) -> None:
+    headers = {"Idempotency-Key": "of-a-deleted-job"}
+    first = api.submit(**headers)["id"]
+    api.http.post(f"/v1/jobs/{first}/cancel")
+    assert api.http.post("/v1/jobs", json=TRAIN, headers=headers).json()["id"] == first
+    assert api.http.delete(f"/v1/jobs/{first}").status_code == 204
+    second = api.submit(**headers)["id"]
+    assert second != first
+    assert api.http.post("/v1/jobs", json=TRAIN, headers=headers).json()["id"] == second
+
+
+@pytest.mark.parametrize("text", ["to be\0" * 50, "\ufeff", ""])
+def test_a_text_that_the_worker_would_refuse_is_refused_here(api: Api, text: str) -> None:
+    answer = api.http.post("/v1/jobs", json=train_with(corpus={"text": text}))
+    assert (answer.status_code, answer.json()["param"]) == (422, "spec.corpus.text")
+
+
+def test_a_text_is_measured_as_the_worker_reads_it(api: Api) -> None:
+    """18 characters are the least for windows of 8; a mark and carriage returns are none."""
+    few, enough = "\ufeff" + "ab\r\n" * 5, "\ufeff" + "ab\r\n" * 6
+    answer = api.http.post("/v1/jobs", json=train_with(corpus={"text": few}))
+    assert answer.json()["param"] == "spec.model.seq_len"
+    answer = api.http.post("/v1/jobs", json=train_with(corpus={"text": enough}, prompts=["a\n"]))
+    assert answer.status_code == 202

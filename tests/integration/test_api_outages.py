@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 import time
@@ -12,9 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from api_rig import Api, data_of
+from api_rig import TRAIN, Api, data_of
 
+from service.api import hub
 from service.client import Client
+from service.ids import new_id
+from service.jobs import calls
+from service.jobs.lanes import QUICK
 
 
 @pytest.fixture
@@ -91,3 +96,57 @@ def test_viewers_are_reset_when_the_server_has_lost_its_last_events(api: Api) ->
     worker.loss((1, 1.0))
     worker.finish()
     assert [(frame.event, frame.id) for frame in frames] == [("metric", "3"), ("state", "4"), ("end", None)]
+
+
+def test_a_server_that_takes_no_writes_is_a_503(api: Api) -> None:
+    """As when its disk is full."""
+    api.redis.config_set("min-replicas-to-write", 1)
+    try:
+        answer = api.http.post("/v1/jobs", json=TRAIN)
+        assert (answer.status_code, answer.json()["code"]) == (503, "no-redis")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    finally:
+        api.redis.config_set("min-replicas-to-write", 0)
+
+
+def test_a_full_disk_is_a_503(api: Api) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # the API runs in a thread of this process
+    try:
+        upload = api.http.post("/v1/files", files={"file": ("a.txt", b"text " * 1000)})
+        ready = api.http.get("/readyz")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    for answer in (upload, ready):
+        assert (answer.status_code, answer.json()["code"]) == (503, "no-store")
+    assert list((api.data / "blobs" / "partial").iterdir()) == []
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_completion_ends_when_redis_dies(api: Api, monkeypatch: pytest.MonkeyPatch, streamed: bool) -> None:
+    """It is noticed when nothing came for a while, and answered."""
+    monkeypatch.setattr(hub, "PING_S", 1.0)
+    api.restart()  # so that the hub pings at the shorter pace
+    api.submit()
+    trainer = api.worker()
+    trainer.claim()
+    config = {"name": "bigram", "vocab_size": 65, "seq_len": 8}
+    record = {"id": new_id("model"), "alias": "bard", "job": trainer.job, "step": 10, "created": 1}
+    record |= {"config": config, "owner": "local", "weights": api.blobs.put(b"weights")}
+    trainer.finish(model=calls.Model(record["id"], record, "bard"))
+    worker = api.worker(QUICK).live()
+    with ThreadPoolExecutor() as pool:
+        body = {"model": "bard", "prompt": "to", "stream": streamed}
+        asked = pool.submit(api.http.post, "/v1/completions", json=body)
+        while api.queued() == 0:
+            time.sleep(0.01)
+        worker.claim()
+        worker.say(("token", {"index": 0, "tokens": [{"text": "x", "id": 1, "logprob": -1.0}]}))
+        time.sleep(0.5)
+        os.kill(api.redis_pid, signal.SIGKILL)
+        answer = asked.result(30)
+    if streamed:
+        assert '"code":"no-redis"' in answer.text
+        assert answer.text.endswith("data: [DONE]\n\n")
+    else:
+        assert (answer.status_code, answer.json()["code"]) == (503, "no-redis")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
+import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -46,7 +48,9 @@ def test_host_is_checked_on_every_path(api: Api, path: str) -> None:
     assert api.http.get(path, headers={"Host": "evil.example"}).status_code == 421
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost:1", "file://", "x"])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://localhost:1", "file://", "x", "http://["]
+)
 def test_a_foreign_origin_is_refused(api: Api, origin: str) -> None:
     for method, path in (("POST", "/v1/jobs"), ("GET", "/v1/jobs"), ("OPTIONS", "/v1/jobs")):
         answer = api.http.request(method, path, headers={"Origin": origin})
@@ -168,3 +172,27 @@ def test_a_bad_key_file_is_refused(tmp_path: Path, content: str) -> None:
 def test_a_missing_key_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyFileError):
         load_keys(tmp_path / "none")
+
+
+@pytest.mark.parametrize("size, status", [(60_000, 200), (70_000, 431)])
+def test_headers_have_a_limit_together(api: Api, size: int, status: int) -> None:
+    many = {f"x-{i}": "v" * 1000 for i in range(size // 1000)}
+    for headers in (many, {"x-long": "v" * size}):
+        answer = api.http.get("/v1/jobs", headers=headers)
+        assert answer.status_code == status
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("endless", [b"v", b"v: w\r\n"])
+def test_headers_without_an_end_are_cut_off(api: Api, endless: bytes) -> None:
+    """The server does not gather them: it answers long before all has come."""
+    with socket.create_connection(("127.0.0.1", api.running.port), 30) as connection:
+        connection.sendall(b"GET /v1/jobs HTTP/1.1\r\nHost: localhost\r\nx-")
+        answer = b""
+        with suppress(OSError):
+            for _ in range(64):
+                connection.sendall(endless * (2**20 // len(endless)))
+        with suppress(OSError):
+            answer = connection.recv(1000)
+    assert answer.startswith(b"HTTP/1.1 431 ") or answer == b""
+    assert api.http.get("/healthz").status_code == 200

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from cluster import ROOT, Cluster, children, is_running, wait_for
 
@@ -511,3 +512,50 @@ def test_killing_up_ends_all_that_it_started_a_running_job_included(tmp_path: Pa
 def descendants(pid: int) -> list[int]:
     found = children(pid)
     return found + [each for child in found for each in descendants(child)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("mark", ["run.lock", "redis/lock", "redis/server.log", "blobs"])
+def test_a_signal_stops_up_while_it_starts(tmp_path: Path, number: signal.Signals, mark: str) -> None:
+    """As soon as a part of the start can be seen; nothing is left behind."""
+    data = tmp_path / "data"
+    with running_up(data) as up:
+        wait_for(f"{mark} is there", (data / mark).exists)
+        started = descendants(up.pid)
+        up.send_signal(number)
+        for _ in range(3):  # somebody insists
+            up.send_signal(number)
+        assert up.wait(30) == 0
+    wait_for("every process is gone", lambda: not any(map(is_running, started)))
+    assert not (data / "run.json").exists()
+
+
+def test_up_brings_back_what_dies(tmp_path: Path) -> None:
+    with running_up(tmp_path) as up, Client(address(up)) as client:
+        text = tmp_path / "text.txt"
+        text.write_text(TEXT)
+        file = client.upload(text)["id"]
+        names = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children(up.pid)}
+        assert len(names) == 2
+        for pid, name in names.items():
+            os.kill(pid, signal.SIGKILL)
+            wait_for(f"{name!r} is back", lambda pid=pid: len(set(children(up.pid)) - {pid}) == 2)
+            url = f"{client.url}/readyz"
+        wait_for("everything works", lambda: httpx.get(url).is_success and httpx.get(url).json()["workers"])
+        spec = {"model": {"name": "bigram", "seq_len": 8}, "corpus": {"file": file}, "steps": 2}
+        assert client.wait(client.submit("train", spec)["id"], timeout_s=60)["state"] == "succeeded"
+        up.terminate()
+        assert up.wait(30) == 0
+
+
+def test_up_names_a_data_folder_that_cannot_be_one(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("not a folder")
+    for data in (file, file / "below"):
+        command = [sys.executable, "-m", "service.cli", "up", "--port", "0"]
+        done = subprocess.run(
+            command, env=own_system(data), capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 2
+        assert str(file) in done.stderr
+        assert "Traceback" not in done.stderr

@@ -227,3 +227,25 @@ def test_the_supervisor_refuses_an_unknown_lane() -> None:
     answer = subprocess.run(asked, capture_output=True, text=True, cwd=ROOT, check=False)
     assert answer.returncode == 2
     assert "unknown lane 'gpu-batch'" in answer.stderr
+
+
+def test_a_full_disk_does_not_use_up_the_attempts(cluster: Cluster) -> None:
+    """The job is kept for a while; a cancellation is obeyed meanwhile, and a shutdown costs no attempt."""
+    worker = cluster.start_toy()
+    job_id = cluster.toy(steps=60, fault="full_disk", fault_at=3)
+
+    def waits() -> bool:
+        said = [event["data"].get("message", "") for event in cluster.events(job_id)]
+        return any("for space" in message for message in said)
+
+    wait_for("the job waits for space", waits)
+    assert cluster.job(job_id).state == "running"
+    worker.terminate()
+    assert worker.wait(15) == 0
+    job = cluster.job(job_id)
+    assert (job.state, job.failures) == ("queued", 0)
+    cluster.start_toy()
+    cluster.wait_state(job_id, "running")
+    wait_for("it waits again", lambda: len(cluster.job(job_id).attempts) == 2 and waits())
+    calls.run(cluster.redis, calls.cancel(job_id))
+    cluster.wait_state(job_id, "cancelled")

@@ -16,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from service.blobs import BlobStore
+from service.blobs import BlobSpaceError, BlobStore
 from service.settings import Settings
 from workers.attempt import Attempt
 from workers.failures import NonFiniteLossError
@@ -75,6 +75,10 @@ def bug() -> None:
     raise RuntimeError("a bug")
 
 
+def full_disk() -> None:
+    raise BlobSpaceError("no space left")
+
+
 def swallow() -> None:
     """What a careless handler does: whatever is raised, it goes on."""
     while True:
@@ -84,7 +88,7 @@ def swallow() -> None:
             continue
 
 
-FAULTS = {f.__name__: f for f in (hang, not_a_number, no_memory, bug, swallow)}
+FAULTS = {f.__name__: f for f in (hang, not_a_number, no_memory, bug, full_disk, swallow)}
 
 if __name__ == "__main__":
     sys.modules["toy_lane"] = sys.modules["__main__"]

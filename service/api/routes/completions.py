@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from service.api.backend import backend_of, principal_of
 from service.api.completion import Completion, Token, start
+from service.api.ending import end
 from service.api.openapi import json_body
 from service.api.problems import problem_document
 from service.api.requests import parse, read_body
@@ -134,9 +135,7 @@ async def _unless_gone(request: Request, completion: Completion, work: Any) -> d
             return result
         return {}
     finally:
-        gone.cancel()
-        task.cancel()
-        await asyncio.gather(task, gone, return_exceptions=True)
+        await end([task, gone])
         await asyncio.shield(completion.abandon())
 
 

@@ -19,7 +19,7 @@ if created_at then
 end
 if idempotency ~= '' then
   local seen = redis.call('HMGET', PREFIX .. 'idempotency:' .. idempotency, 'body', 'job')
-  if seen[1] then
+  if seen[1] and redis.call('EXISTS', key_of(seen[2])) == 1 then  -- a deleted job is no answer
     return { seen[1] == body and 'replayed' or 'conflict', seen[2], 0, 0, 0 }
   end
 end
