@@ -118,7 +118,9 @@ def _takeovers(lowered: Lowered) -> Iterable[tuple[Node, Node]]:
             plain = not (own.windows or other.scratch or other.partial or other.written or buffer.scratch)
             once = sources.count(own.source) == 1
             same = (other.dtype.size, other.along) == (buffer.dtype.size, buffer.along)
-            fits = alike and plain and once and same and loaded < at
+            # a row's value may be computed by several chunks of the row, of which one would write too early
+            alone = buffer.along != "repeat" or kernel.kind == "rows" or lowered.inner == 1
+            fits = alike and plain and once and same and alone and loaded < at
             if fits and own.source is not None and layout.source is not None:
                 yield own.source, layout.source
 

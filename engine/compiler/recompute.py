@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from engine.compiler.cluster import Cluster, Place, Step, is_aligned
+from engine.compiler.extent import product
 from engine.core.node import Node
 from engine.core.opdef import OPS
 
@@ -119,6 +120,8 @@ def _is_large(home: Cluster, source: Node) -> bool:
 
 def _reads_own_element(cluster: Cluster, node: Node) -> list[bool]:
     dims = cluster.space.dims
+    if product(node.shape) != product(dims):  # the first elements of more would look like their own
+        return [False]
     return [
         (own.op == "reduce" or cluster.places[own] is Place.FULL) and is_aligned(access, dims, len(dims))
         for own, reads in cluster.reads.items()

@@ -86,6 +86,17 @@ def test_many_plans_serve_every_leading_size(family: str, seed: int) -> None:
     check(*grown(seed, family, 30, symbol("rows")), [{"rows": n} for n in (0, 1, 5, 33, 1000)])
 
 
+@pytest.mark.parametrize(
+    ("family", "seed"),
+    [
+        pytest.param("float64", 722495, id="a row's value written where other chunks still read"),
+        pytest.param("all", 2989, id="the first elements of more, taken for all"),
+    ],
+)
+def test_graphs_that_found_faults(family: str, seed: int) -> None:
+    check(*grown(seed, family, 30, symbol("rows")), [{"rows": n} for n in (0, 1, 5, 33, 1000)])
+
+
 def with_gradients(seed: int, steps: int) -> tuple[Pool, list[Node]]:
     pool, targets = grown(seed, "float32", steps)
     smooth = [node for node in targets if node.dtype in FLOATS]
