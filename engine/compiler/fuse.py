@@ -228,13 +228,11 @@ class Fusion:
         homes: dict[Step, None] = {}
         for source in sources:
             home = self.home.get(source)
-            if (
-                home is not None
-                and home.level == top
-                and self.level(source, fixed) == top
-                and home.fixed == fixed
-            ):
-                homes[home] = None
+            if home is None or self.level(source, fixed) != top:
+                continue
+            if home.level != top:  # what its columns sum up to is complete on this level, and read above it
+                return None
+            homes[home] = None
         clusters = [home for home in homes if isinstance(home, Cluster)]
         if not clusters or len(clusters) != len(homes):
             return None
