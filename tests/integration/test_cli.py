@@ -532,9 +532,6 @@ def test_a_signal_stops_up_while_it_starts(tmp_path: Path, number: signal.Signal
 
 def test_up_brings_back_what_dies(tmp_path: Path) -> None:
     with running_up(tmp_path) as up, Client(address(up)) as client:
-        text = tmp_path / "text.txt"
-        text.write_text(TEXT)
-        file = client.upload(text)["id"]
         names = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children(up.pid)}
         assert len(names) == 2
         for pid, name in names.items():
@@ -542,6 +539,9 @@ def test_up_brings_back_what_dies(tmp_path: Path) -> None:
             wait_for(f"{name!r} is back", lambda pid=pid: len(set(children(up.pid)) - {pid}) == 2)
             url = f"{client.url}/readyz"
         wait_for("everything works", lambda: httpx.get(url).is_success and httpx.get(url).json()["workers"])
+        text = tmp_path / "text.txt"
+        text.write_text(TEXT)
+        file = client.upload(text)["id"]
         spec = {"model": {"name": "bigram", "seq_len": 8}, "corpus": {"file": file}, "steps": 2}
         assert client.wait(client.submit("train", spec)["id"], timeout_s=60)["state"] == "succeeded"
         up.terminate()

@@ -5,20 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from pathlib import Path
 
 from cluster import LEASE_S, Cluster, check_log
 from test_worker_faults import final_value
 
 from service.client import Client
-from service.embedded import EmbeddedServer, find_product
+from service.embedded import EmbeddedServer
 from service.wire import Event
-
-
-def restart(server: EmbeddedServer) -> None:
-    """Starts the server again on its old socket and files."""
-    server._process = server._spawn(find_product(), Path(server.url.removeprefix("unix://")))
-    server._wait_until_ready()
 
 
 def test_a_redis_that_is_killed_and_comes_back_costs_nothing(
@@ -31,7 +24,7 @@ def test_a_redis_that_is_killed_and_comes_back_costs_nothing(
     assert process is not None
     process.kill()
     process.wait()
-    restart(embedded_server)
+    assert embedded_server.revive() == -signal.SIGKILL
     job = cluster.wait_state(job_id, "succeeded")
     assert job.result["value"] == final_value(1, 100)
     check_log(cluster.events(job_id))
