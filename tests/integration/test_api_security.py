@@ -106,7 +106,7 @@ def test_request_ids_go_in_and_out(api: Api) -> None:
         "Bearer x",
         f"Basic {SECRET}",
         f"Bearer {SECRET}x",
-        f"Bearer {SECRET[:-1]}0",
+        f"Bearer {SECRET[:-1]}{'1' if SECRET[-1] == '0' else '0'}",
         "Bearer é",
     ],
 )
