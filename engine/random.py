@@ -13,8 +13,9 @@ from math import pi, prod
 from engine.core.dtype import DType, float32, float64, uint32
 from engine.devices.array import Array
 from engine.tensor import Tensor
-from engine.tensor.cell import apply, from_host
+from engine.tensor.cell import apply, from_host, loop_turns
 from engine.tensor.movement import shape_of
+from engine.tensor.promotion import cast, constant
 
 _SEEDS = 2**64
 
@@ -49,10 +50,13 @@ class Generator:
         self._key = Array.from_list([state.seed & 0xFFFFFFFF, state.seed >> 32], (2,), uint32)
 
     def bits(self, *shape: int | Sequence[int]) -> Tensor:
-        """uint32 words, each of the 2³² values equally likely."""
+        """uint32 words, each of the 2³² values equally likely; in a loop other ones in each turn."""
         sizes = shape_of(shape)
         key, ordinal = from_host(self._next_call, (((2,), uint32), ((), uint32)), self._last_call)
-        return apply("random_bits", (key, ordinal), sizes)
+        *outer, turn = [constant(0, uint32), *[cast(turn, uint32) for turn in loop_turns()]]
+        for number in outer[1:]:  # a turn of an outer loop is a stream of its own
+            key = apply("random_bits", (key, ordinal, number), (2,))
+        return apply("random_bits", (key, ordinal, turn), sizes)
 
     def _last_call(self) -> None:
         self._ordinal -= 1

@@ -51,6 +51,8 @@ def _active(order: list[Node], leaders: dict[Node, Node], targets: set[Node]) ->
     depends = set(targets)
     active = set()
     for node in order:
+        if OPS[node.op].kind == "region" and any(leaders[operand] in depends for operand in node.inputs):
+            raise GradientError(f"no gradient goes through a {node.op}")
         if not node.dtype.is_float or OPS[node.op].gradient is None:
             continue
         for operand in node.inputs:

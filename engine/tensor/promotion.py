@@ -65,6 +65,11 @@ def constant(value: Scalar, dtype: DType, shape: Shape = ()) -> Tensor:
     return wrap(node.value, node)
 
 
+def number(size: int) -> int | Tensor:
+    """A size as an operand; one that is not known yet is counted."""
+    return size if isinstance(size, int) else apply("reduce", (constant(1, int64, (size,)),), "sum", (0,))
+
+
 def cast(x: Tensor, dtype: DType) -> Tensor:
     return x if x.dtype is dtype else apply("cast", (x,), dtype)
 
