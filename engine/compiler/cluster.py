@@ -81,7 +81,7 @@ class Cluster:
     ``fixed`` ones depend on no input and run once, when sizes are bound. ``level`` orders clusters: what a
     cluster reads comes from lower levels, so clusters never wait for each other in a circle. ``rows`` and
     ``columns`` say which ways its reductions run, ``total`` that they make one of many elements. ``lanes`` is
-    the size in bytes of its elements, 0 while only bools are in it.
+    the size in bytes of its smallest elements, 0 while only bools are in it.
     """
 
     level: int

@@ -314,7 +314,7 @@ class Fusion:
     def adopt(self, cluster: Cluster, nodes: Sequence[Node], home: Cluster) -> bool:
         """Whether ``cluster`` can compute copies of ``nodes`` of ``home``, and does from now on."""
         space = cluster.space.outer, cluster.space.inner
-        held = cluster.places, cluster.reads
+        held = cluster.places, cluster.reads, cluster.lanes
         cluster.places, cluster.reads = dict(cluster.places), dict(cluster.reads)
         fresh = [node for node in nodes if node not in cluster.places]
         for node in fresh:
@@ -326,7 +326,7 @@ class Fusion:
                 cluster.places = {node: cluster.places[node] for node in (*first, *held[0])}
                 cluster.reads = {node: cluster.reads[node] for node in (*first, *held[1])}
                 return True
-        cluster.places, cluster.reads = held
+        cluster.places, cluster.reads, cluster.lanes = held
         return False
 
     def fits(self, cluster: Cluster, space: Space) -> bool:
@@ -341,9 +341,6 @@ class Fusion:
         anchor = reads[0].source if reads else node
         if len(cluster.places) >= MOST_NODES:
             return self._refuse(anchor, node, f"the kernel already has {MOST_NODES} operations")
-        lanes = lanes_of(node) or 0
-        if cluster.lanes and lanes and cluster.lanes != lanes:
-            return self._refuse(anchor, node, f"elements of {cluster.lanes} and {lanes} bytes")
         fitted = fit(cluster, candidate.dims, division)
         if isinstance(fitted, str):
             return self._refuse(anchor, node, fitted)
@@ -354,7 +351,8 @@ class Fusion:
                 return self._refuse(access.source, node, why)
         if not self._still_readable(cluster, space, places, division):
             return self._refuse(anchor, node, "what the kernel reads already does not run along these rows")
-        cluster.space, cluster.lanes = space, cluster.lanes or lanes
+        lanes = lanes_of(node) or 0
+        cluster.space, cluster.lanes = space, min(cluster.lanes or lanes, lanes or cluster.lanes)
         cluster.places = places
         if division is not None:
             cluster.rows = cluster.rows or not (division.columns or division.total)
@@ -462,16 +460,18 @@ def reduction_of(node: Node) -> Division | None:
 
 
 def lanes_of(node: Node) -> int | None:
-    """The size of the elements that a fused ``node`` works on, 0 for bools; None where it cannot be fused."""
+    """The size of the smallest elements that a fused ``node`` works on, 0 for bools; None where it cannot be
+    fused.
+    """
     sizes = set()
     for dtype in (node.dtype, *(operand.dtype for operand in node.inputs)):
         if dtype is bfloat16:
             return None
         if dtype is not bool_:
             sizes.add(dtype.size)
-    if len(sizes) > 1 or 0 in node.shape:
+    if 0 in node.shape:
         return None
-    return sizes.pop() if sizes else 0
+    return min(sizes, default=0)
 
 
 def fit(

@@ -105,7 +105,7 @@ class Kernel:
     total: the end of the tree of what lanes or blocks have collected; buffers are that and the result.
 
     ``rank`` is the number of outer dimensions, ``lanes`` the element size in bytes that a vector is counted
-    in.
+    in: that of the smallest elements.
     """
 
     kind: Kind

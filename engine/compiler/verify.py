@@ -80,7 +80,7 @@ def _cluster(fusion: Fusion, cluster: Cluster) -> None:
     space, seen = cluster.space, set[Node]()
     for node, place in cluster.places.items():
         lanes = lanes_of(node)
-        _require(lanes in (0, cluster.lanes), f"{node} among elements of {cluster.lanes} bytes")
+        _require(lanes is not None and lanes in (0, *range(cluster.lanes, 9)), f"{node} in {cluster.lanes}")
         reduces = node.op == "reduce"
         _require(
             reduces or place is not Place.COLUMN, f"{node} varies along columns only, and reduces nothing"
@@ -170,7 +170,7 @@ def _lines(kernel: Kernel, lines: Sequence[Line], values: dict[int, DType], stor
                 _require(OPS[op].kind == "elementwise", f"{op} is not elementwise")
                 for operand, expected in zip(operands, dtypes, strict=True):
                     _require(values.get(operand) is expected, f"v{value}: v{operand} is no {expected}")
-                _require(dtype is bool_ or dtype.size == kernel.lanes, f"v{value}: {dtype} in {kernel.lanes}")
+                _require(dtype is bool_ or dtype.size >= kernel.lanes, f"v{value}: {dtype} in {kernel.lanes}")
                 _assign(values, value, dtype)
             case Reduce(value, _, operand, dtype):
                 _require(values.get(operand) is dtype, f"v{value} reduces v{operand}")

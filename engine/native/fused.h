@@ -67,6 +67,46 @@ VEC_FN vf64 head_f64(vf64 v, int64_t m, double rest) {
     GM_TAKE_2(S, op, a, k, v, 18, 19) GM_TAKE_2(S, op, a, k, v, 20, 21) GM_TAKE_2(S, op, a, k, v, 22, 23)      \
     GM_TAKE_2(S, op, a, k, v, 24, 25) GM_TAKE_2(S, op, a, k, v, 26, 27) GM_TAKE_2(S, op, a, k, v, 28, 29)      \
     GM_TAKE_2(S, op, a, k, v, 30, 31)
+/* Where a step has two vectors of 8-byte lanes, GM_AT(a, GM_PART0_##i) and GM_AT(a, GM_PART1_##i) are those of step
+ * number i, a literal; gm_left is how many of the `lanes` elements from `at` on are among the first m. */
+#define GM_AT_(a, k) a##k
+#define GM_AT(a, k) GM_AT_(a, k)
+#define GM_PART0_0 0
+#define GM_PART1_0 1
+#define GM_PART0_1 2
+#define GM_PART1_1 3
+#define GM_PART0_2 4
+#define GM_PART1_2 5
+#define GM_PART0_3 6
+#define GM_PART1_3 7
+#define GM_PART0_4 8
+#define GM_PART1_4 9
+#define GM_PART0_5 10
+#define GM_PART1_5 11
+#define GM_PART0_6 12
+#define GM_PART1_6 13
+#define GM_PART0_7 14
+#define GM_PART1_7 15
+#define GM_PART0_8 16
+#define GM_PART1_8 17
+#define GM_PART0_9 18
+#define GM_PART1_9 19
+#define GM_PART0_10 20
+#define GM_PART1_10 21
+#define GM_PART0_11 22
+#define GM_PART1_11 23
+#define GM_PART0_12 24
+#define GM_PART1_12 25
+#define GM_PART0_13 26
+#define GM_PART1_13 27
+#define GM_PART0_14 28
+#define GM_PART1_14 29
+#define GM_PART0_15 30
+#define GM_PART1_15 31
+VEC_FN int64_t gm_left(int64_t m, int64_t at, int64_t lanes) {
+    return m <= at ? 0 : m - at < lanes ? m - at : lanes;
+}
+
 #define GM_EACH_f32(F) GM_VECTORS_f32(GM_EACH)(F)
 #define GM_EACH_f64(F) GM_VECTORS_f64(GM_EACH)(F)
 #define GM_LIST_f32(a) GM_VECTORS_f32(GM_LIST)(a)

@@ -17,7 +17,7 @@ from engine.autodiff.differentiate import differentiate
 from engine.compiler.plan import Plan
 from engine.core import build as b
 from engine.core.dim import symbol
-from engine.core.dtype import ALL, FLOATS, DType, bool_, float32, float64, int32, int64
+from engine.core.dtype import ALL, FLOATS, DType, bool_, float32, float64, int32, int64, uint32
 from engine.core.node import Node
 from engine.devices.cpu import CpuDevice
 from engine.devices.toolchain import find_toolchain
@@ -31,6 +31,7 @@ DTYPES = {
     "float32": (float32, float32, float32, bool_),
     "float64": (float64, float64, int64, bool_),
     "integers": (int32, int64, float32, bool_),
+    "mixed": (float32, float64, int32, uint32, int64, bool_),
     "all": ALL,
 }
 
