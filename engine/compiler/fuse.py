@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.compiler.access import Access, is_movement, moved, padded, recut, whole
+from engine.compiler.anywhere import is_anywhere, is_scalar, scalars
 from engine.compiler.cluster import (
     Cluster,
     Dims,
@@ -71,11 +72,14 @@ class Fusion:
         self._reads: dict[Node, Access] = {}
         self._siblings: dict[tuple[int, Dims, bool], Cluster] = {}
         self._waiting: dict[Node, Candidate] = {}
+        self._anywhere: dict[Node, Candidate] = {}
         for node in order:
             self._reads[node] = moved(node, self.read(node.inputs[0])) if is_movement(node) else whole(node)
         self._readers = self._count_readers(order, targets)
         for node in order:
             self._place(node)
+        for target in targets:
+            self._settle(self.read(target).source)
         self._unite()
         self._set_copies_apart()
         steps = sorted(self._steps, key=lambda step: step.level)
@@ -116,11 +120,21 @@ class Fusion:
             return
         if OPS[node.op].kind == "leaf" and not node.inputs and node.op != "iota":
             return
+        if is_anywhere(node):
+            self._defer(node)
+            return
         candidate = self._candidate(node)
         if candidate is None:
             self._single(node)
         elif not self._wait(candidate):
             self._fuse(candidate)
+
+    def _defer(self, node: Node) -> None:
+        """Kernels compute ``node`` where they read it; it is stored only once something else reads it."""
+        reads = [self.read(operand) for operand in node.inputs]
+        for access in reads:
+            self._settle(access.source)
+        self._anywhere[node] = Candidate(node, (), scalars(reads))
 
     def _candidate(self, node: Node) -> Candidate | None:
         """What fused kernels would do for ``node``; None where they don't know it."""
@@ -136,7 +150,7 @@ class Fusion:
             dims = common_refinement(solid(reads[0].shape), solid(node.shape))
             return None if dims is None else Candidate(node, dims, reads)
         if node.op == "pad" and reads[1].source.op == "constant" and 0 not in reads[0].shape:
-            return self._padding(node, reads[0])
+            return None if reads[0].source in self._anywhere else self._padding(node, reads[0])
         return None
 
     def _padding(self, node: Node, x: Access) -> Candidate:
@@ -145,7 +159,8 @@ class Fusion:
         if copy is not None and is_movement(copy.node) and x == whole(x.source):
             cut = recut(x.shape, copy.dims, node.shape, node.attrs[0])
             inner = copy.reads[0].over(copy.dims)
-            if cut is not None and inner is not None and not copy.reads[0].windows:
+            plain = not copy.reads[0].windows and copy.reads[0].source not in self._anywhere
+            if cut is not None and inner is not None and plain:
                 del self._waiting[x.source]
                 x = Access(copy.reads[0].source, copy.dims, copy.reads[0].offset, inner)
                 return Candidate(node, cut[0], [padded(x, *cut)])
@@ -181,6 +196,8 @@ class Fusion:
         """Places a waiting node without its reader."""
         if node in self._waiting:
             self._fuse(self._waiting.pop(node))
+        elif node in self._anywhere and node not in self.home:
+            self._single(node)
 
     def _pulled(self, candidate: Candidate) -> list[Candidate]:
         """The nodes that wait for ``candidate``, each after those that wait for it."""
@@ -188,7 +205,7 @@ class Fusion:
         pending = [candidate]
         while pending:
             for access in pending.pop().reads:
-                own = self._waiting.get(access.source)
+                own = self._waiting.get(access.source) or self._anywhere.get(access.source)
                 if own is not None:
                     found.append(own)
                     pending.append(own)
@@ -216,9 +233,10 @@ class Fusion:
         if self.admit(fresh, group):
             self._steps[fresh] = None
             self._siblings[key] = fresh
-        elif pulled:
+        elif any(own.node in self._waiting for own in pulled):
             for own in pulled:
-                self._settle(own.node)
+                if own.node in self._waiting:
+                    self._settle(own.node)
             self._fuse(candidate)
         else:
             self._single(candidate.node)
@@ -294,6 +312,7 @@ class Fusion:
 
     def admit(self, cluster: Cluster, group: Sequence[Candidate]) -> bool:
         """Adds all of ``group`` to ``cluster``, or none."""
+        group = self._completed(cluster, group)
         before = (
             *(cluster.space, cluster.lanes, cluster.rows, cluster.columns),
             *(cluster.total, cluster.places),
@@ -307,22 +326,36 @@ class Fusion:
                 cluster.reads.pop(own.node, None)
             return False
         for own in group:
-            self.home[own.node] = cluster
+            if own.node not in self._anywhere:
+                self.home[own.node] = cluster
             self._waiting.pop(own.node, None)
         return True
+
+    def _completed(self, cluster: Cluster, group: Sequence[Candidate]) -> list[Candidate]:
+        """``group`` with what it reads that is computed anywhere, as far as ``cluster`` lacks it."""
+        found: dict[Node, Candidate] = {}
+        for candidate in group:
+            for source in [access.source for access in candidate.reads]:
+                own = self._anywhere.get(source)
+                if own is not None and source not in cluster.places:
+                    found.setdefault(source, own)
+            if candidate.node not in cluster.places:
+                found[candidate.node] = candidate
+        return list(found.values())
 
     def adopt(self, cluster: Cluster, nodes: Sequence[Node], home: Cluster) -> bool:
         """Whether ``cluster`` can compute copies of ``nodes`` of ``home``, and does from now on."""
         space = cluster.space.outer, cluster.space.inner
+        group = [Candidate(node, *placed(node, home.reads[node])) for node in nodes]
         held = cluster.places, cluster.reads, cluster.lanes
         cluster.places, cluster.reads = dict(cluster.places), dict(cluster.reads)
-        fresh = [node for node in nodes if node not in cluster.places]
-        for node in fresh:
-            if not self._join(cluster, Candidate(node, *placed(node, home.reads[node]))):
+        for candidate in self._completed(cluster, group):
+            if not self._join(cluster, candidate):
                 break
         else:
             if (cluster.space.outer, cluster.space.inner) == space:
-                first = dict.fromkeys(nodes)
+                fresh = [node for node, place in cluster.places.items() if place is Place.ANYWHERE]
+                first = dict.fromkeys([*fresh, *nodes])
                 cluster.places = {node: cluster.places[node] for node in (*first, *held[0])}
                 cluster.reads = {node: cluster.reads[node] for node in (*first, *held[1])}
                 return True
@@ -341,6 +374,8 @@ class Fusion:
         anchor = reads[0].source if reads else node
         if len(cluster.places) >= MOST_NODES:
             return self._refuse(anchor, node, f"the kernel already has {MOST_NODES} operations")
+        if is_anywhere(node):
+            return self._join_anywhere(cluster, candidate)
         fitted = fit(cluster, candidate.dims, division)
         if isinstance(fitted, str):
             return self._refuse(anchor, node, fitted)
@@ -365,6 +400,20 @@ class Fusion:
         cluster.reads[node] = reads
         return True
 
+    def _join_anywhere(self, cluster: Cluster, candidate: Candidate) -> bool:
+        """Adds what has no place; its operands are scalars."""
+        node = candidate.node
+        for access in candidate.reads:
+            place = cluster.places.get(access.source)
+            row = place is Place.OUTER and is_scalar(access.source)
+            if not row and place not in (None, Place.ANYWHERE):
+                return self._refuse(access.source, node, "it is complete only when the kernel ends")
+        lanes = lanes_of(node) or 0
+        cluster.lanes = min(cluster.lanes or lanes, lanes)
+        cluster.places[node] = Place.ANYWHERE
+        cluster.reads[node] = candidate.reads
+        return True
+
     def _unreadable(
         self, cluster: Cluster, space: Space, places: dict[Node, Place], access: Access, reader: Place
     ) -> str:
@@ -373,7 +422,9 @@ class Fusion:
         place = places.get(access.source)
         if access.source.op == "constant" and not access.windows:
             return ""
-        if place is None:
+        if reader is Place.ANYWHERE:
+            return ""
+        if place is None or place is Place.ANYWHERE:
             if access.windows and reader is Place.OUTER:
                 return "it has a border along rows"
             return (
@@ -422,6 +473,8 @@ def placed(node: Node, reads: list[Access]) -> tuple[Dims, list[Access], Divisio
     """The dimensions, reads and division with which ``node`` came into its cluster."""
     if node.op == "reduce":
         return solid(node.inputs[0].shape), reads, reduction_of(node)
+    if is_anywhere(node):
+        return (), reads, None
     if is_movement(node):
         return common_refinement(solid(reads[0].shape), solid(node.shape)) or (), reads, None
     if node.op == "pad":
@@ -504,5 +557,8 @@ def _extended(cluster: Cluster, dims: Dims) -> tuple[Space, Place, dict[Node, Pl
     for count in range(len(dims)):
         prefix = Space(cluster.space.outer).refined(dims[:count])
         if prefix is not None:
-            return Space(prefix.outer, dims[count:]), Place.FULL, dict.fromkeys(cluster.places, Place.OUTER)
+            places: dict[Node, Place] = {
+                node: Place.OUTER if place is Place.FULL else place for node, place in cluster.places.items()
+            }
+            return Space(prefix.outer, dims[count:]), Place.FULL, places
     return "their index spaces differ"

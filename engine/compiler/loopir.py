@@ -50,6 +50,28 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """The numbers of a counter: they grow by its strides from element to element."""
+
+    value: int
+    counter: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Words of the random stream of a key, an ordinal and a turn. With four ``values`` the counter's numbers
+    are those of blocks of words, with one those of words.
+    """
+
+    values: tuple[int, ...]
+    counter: int
+    key: tuple[int, int]
+    ordinal: int
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
 class Apply:
     """An elementwise primitive."""
 
@@ -85,7 +107,7 @@ class Store:
     value: int
 
 
-Line: TypeAlias = Load | Apply | Reduce | Collect | Store
+Line: TypeAlias = Load | Count | Draw | Apply | Reduce | Collect | Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,5 +136,7 @@ class Kernel:
     buffers: tuple[Buffer, ...]
     constants: tuple[Constant, ...]
     stages: tuple[Stage, ...]
+    counters: tuple[Along, ...]
+    """How numbers that kernels count run along a row."""
     last: tuple[Line, ...]
     """Lines once a row after the last stage: results of rows; of columns, once a block of columns."""

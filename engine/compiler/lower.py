@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from engine.compiler.access import Access, Window, whole
+from engine.compiler.anywhere import BLOCK_WORDS, in_blocks
 from engine.compiler.cluster import Cluster, Dims, Finish, Place, joins
 from engine.compiler.extent import product
 from engine.compiler.fuse import Fusion
@@ -16,6 +17,8 @@ from engine.compiler.loopir import (
     Buffer,
     Collect,
     Constant,
+    Count,
+    Draw,
     Kernel,
     Kind,
     Line,
@@ -54,6 +57,8 @@ class Lowered:
     outer: Dims
     inner: Dim
     layouts: tuple[Layout, ...]
+    counters: tuple[Layout, ...]
+    """The numbers that it counts, with what is counted as their source."""
     outputs: tuple[Node, ...]
     cost: int
     partials: tuple[Node, ...] = ()
@@ -72,8 +77,8 @@ def _finishing(step: Finish) -> Lowered:
     buffers = Buffer(node.dtype, "dense", partial=True), Buffer(node.dtype, "dense", written=True)
     layouts = Layout(step.partial, 0, (), 1), Layout(node, 0, (), 1)
     stage = Stage((), (Collect(0, node.attrs[0], 0),))
-    kernel = Kernel("finish", 0, node.dtype.size, buffers, (), (stage,), ())
-    return Lowered(kernel, (step.rows,), product(node.shape), layouts, (node,), 1)
+    kernel = Kernel("finish", 0, node.dtype.size, buffers, (), (stage,), (), ())
+    return Lowered(kernel, (step.rows,), product(node.shape), layouts, (), (node,), 1)
 
 
 def _totalling(step: Finish, length: Dim) -> Lowered:
@@ -81,8 +86,8 @@ def _totalling(step: Finish, length: Dim) -> Lowered:
     buffers = Buffer(node.dtype, "dense", partial=True), Buffer(node.dtype, "repeat", written=True)
     layouts = Layout(step.partial, 0, (), 1), Layout(node, 0, (), 0)
     stage = Stage((), (Collect(0, node.attrs[0], 0),))
-    kernel = Kernel("total", 0, node.dtype.size, buffers, (), (stage,), ())
-    return Lowered(kernel, (), length, layouts, (node,), 1)
+    kernel = Kernel("total", 0, node.dtype.size, buffers, (), (stage,), (), ())
+    return Lowered(kernel, (), length, layouts, (), (node,), 1)
 
 
 @dataclass(slots=True)
@@ -95,16 +100,22 @@ class _Lowering:
     def __init__(self, cluster: Cluster, fusion: Fusion, stored: Collection[Node]) -> None:
         self.cluster = cluster
         self.fusion = fusion
-        self.outputs = [node for node in cluster.places if node in stored and node not in cluster.partials]
+        self.outputs = [
+            node
+            for node, place in cluster.places.items()
+            if node in stored and node not in cluster.partials and place is not Place.ANYWHERE
+        ]
         self.outer, self.inner = self._loops()
         self.buffers: list[Buffer] = []
         self.layouts: list[Layout] = []
+        self.counters: dict[Layout, int] = {}
         self.constants: dict[tuple[object, bytes], Constant] = {}
         self.stage_of: dict[Node, int] = {}
         self.lines: list[_Lines] = []
         self.last: list[Line] = []
         self.values: dict[tuple[object, int], int] = {}
         self.loaded: dict[tuple[Layout, int | None, int], int] = {}
+        self.drawn: dict[tuple[Layout, bool, int], tuple[int, ...]] = {}
         self.kept: dict[Node, int] = {}
         self.count = 0
 
@@ -132,7 +143,8 @@ class _Lowering:
             found += [
                 (access, place)
                 for access in reads
-                if access.source not in cluster.places and (access.source.op != "constant" or access.windows)
+                if cluster.places.get(access.source, Place.ANYWHERE) is Place.ANYWHERE
+                and (access.source.op != "constant" or access.windows)
             ]
         return [*found, *[(whole(node), cluster.places[node]) for node in self.outputs]]
 
@@ -189,6 +201,8 @@ class _Lowering:
         self.lines = [_Lines() for _ in range(1 + max(self.stage_of.values()))]
         self._choose_kept()
         for node, place in cluster.places.items():
+            if place is Place.ANYWHERE:
+                continue
             if node.op == "reduce":
                 self._reduce(node)
             elif place is Place.FULL:
@@ -216,12 +230,14 @@ class _Lowering:
             tuple(self.buffers),
             tuple(self.constants.values()),
             tuple(stages),
+            tuple([_along(layout.inner) for layout in self.counters]),
             last,
         )
         cost = sum(OPS[node.op].cost + 1 for node in self.cluster.places)
         partials = tuple(self.cluster.partials.values())
         return Lowered(
-            kernel, self.outer, self.inner, tuple(self.layouts), tuple(self.outputs), cost, partials
+            *(kernel, self.outer, self.inner, tuple(self.layouts), tuple(self.counters)),
+            *(tuple(self.outputs), cost, partials),
         )
 
     def _stage(self, node: Node, costs: dict[Node, int]) -> int:
@@ -254,6 +270,8 @@ class _Lowering:
                     needed[access.source] = max(needed.get(access.source, 0), self.stage_of[node])
         costs: dict[Node, int] = {}
         for node, place in self.cluster.places.items():
+            if place is Place.ANYWHERE:
+                costs[node] = OPS[node.op].cost
             if place is not Place.FULL:
                 continue
             operands = [access.source for access in self.cluster.reads[node]]
@@ -311,9 +329,40 @@ class _Lowering:
         place = self.cluster.places.get(source)
         if place is None:
             return self._read(access, reader, stage)
+        if place is Place.ANYWHERE:
+            return self._counted(access, reader, stage)
         if place is Place.FULL:
             return self._value(source, stage)
         return self.values[source, -1]
+
+    def _counted(self, access: Access, reader: Place, stage: int) -> int:
+        """The elements that are read of what is computed anywhere."""
+        node = access.source
+        layout, _ = self._layout(access, reader)
+        along = _along(layout.inner) if reader is Place.FULL else "repeat"
+        home, lines = stage, self.lines[stage].inner
+        if along == "repeat":
+            home, lines = -1, self.lines[self.stage_of[node]].row
+        blocks = in_blocks(layout.offset, (*layout.outer, layout.inner)) if node.op == "random_bits" else None
+        word = 0
+        if blocks is not None:
+            first, strides, word = blocks
+            layout = Layout(node, first, strides[:-1], strides[-1])
+        found = self.drawn.get((layout, blocks is not None, home))
+        if found is None:
+            counter = self.counters.setdefault(layout, len(self.counters))
+            values = tuple([self._new() for _ in range(1 if blocks is None else BLOCK_WORDS)])
+            if node.op == "iota":
+                lines.append(Count(values[0], counter, node.dtype))
+            else:
+                outer = self.cluster.space.outer
+                scalars = [
+                    replace(own, shape=outer, strides=(0,) * len(outer)) for own in self.cluster.reads[node]
+                ]
+                low, high, *call = [self._operand(own, Place.OUTER, stage) for own in scalars]
+                lines.append(Draw(values, counter, (low, high), *call))
+            found = self.drawn[layout, blocks is not None, home] = values
+        return found[word]
 
     def _value(self, node: Node, stage: int) -> int:
         """The value of a member along the row, in a stage: computed there, again, or from its buffer."""

@@ -53,6 +53,8 @@ def at_sizes(lowered: Lowered, sizes: Sizes) -> Sized:
         offsets.append(value(layout.offset) * buffer.dtype.size)
         if buffer.scratch:
             scratch.append(chunks * padded * buffer.dtype.size)
+    for layout in lowered.counters:
+        words += [*[value(dim) for dim in layout.outer], value(layout.inner), value(layout.offset)]
     partial = 0
     if lowered.partials:
         partial = block_count(n) if lowered.kernel.kind == "blocks" else partial_elements(rows, n)

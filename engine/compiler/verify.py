@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias
 from engine.compiler.access import Access
 from engine.compiler.cluster import Cluster, Finish, Place, Single
 from engine.compiler.fuse import MOST_NODES, Fusion, lanes_of
-from engine.compiler.loopir import Apply, Buffer, Collect, Kernel, Line, Load, Reduce, Store
-from engine.core.dtype import DType, bool_
+from engine.compiler.loopir import Apply, Buffer, Collect, Count, Draw, Kernel, Line, Load, Reduce, Store
+from engine.core.dtype import DType, bool_, uint32
 from engine.core.node import Node
 from engine.core.opdef import OPS
 from engine.core.walk import post_order
@@ -89,7 +89,7 @@ def _cluster(fusion: Fusion, cluster: Cluster) -> None:
         for access in cluster.reads[node]:
             _access(cluster, node, access, seen)
             _require(
-                access.source.op == "constant" or access.over(reader) is not None,
+                access.source.op == "constant" or place is Place.ANYWHERE or access.over(reader) is not None,
                 f"{node} reads {access.source} along no strides of {reader}",
             )
         seen.add(node)
@@ -166,6 +166,15 @@ def _lines(kernel: Kernel, lines: Sequence[Line], values: dict[int, DType], stor
                 _require((fill is None) == (not own.windows), f"buffer {buffer}: a window needs a fill")
                 _require(fill is None or values.get(fill) is own.dtype, f"v{fill} fills buffer {buffer}")
                 _assign(values, value, own.dtype)
+            case Count(value, counter, dtype):
+                _require(counter < len(kernel.counters), f"v{value} counts by no counter")
+                _assign(values, value, dtype)
+            case Draw(words, counter, key, ordinal, turn):
+                _require(counter < len(kernel.counters), f"v{words[0]} is drawn by no counter")
+                for operand in (*key, ordinal, turn):
+                    _require(values.get(operand) is uint32, f"v{words[0]}: v{operand} is no uint32")
+                for value in words:
+                    _assign(values, value, uint32)
             case Apply(value, op, operands, dtypes, dtype):
                 _require(OPS[op].kind == "elementwise", f"{op} is not elementwise")
                 for operand, expected in zip(operands, dtypes, strict=True):

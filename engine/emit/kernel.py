@@ -177,7 +177,7 @@ class _Printer:
         return [text]
 
     def _pointers(self) -> list[str]:
-        """The start of the row in each buffer."""
+        """The start of the row in each buffer, and of its numbers."""
         kernel, rank = self.kernel, self.kernel.rank
         lines = ["const int64_t i0 = r;"] if rank == 1 else []
         for k, buffer in enumerate(kernel.buffers):
@@ -190,6 +190,10 @@ class _Printer:
             lines.append(f"{const}{scalar} *p{k} = ({const}{scalar} *)bufs[{k}]{place};")
             if buffer.windows:
                 lines.append(self._edges(k, buffer))
+        for counter in range(len(kernel.counters)):
+            own = self.lines.words[len(kernel.buffers) + counter]
+            place = "".join(f" + i{axis} * d[{own + axis}]" for axis in range(rank))
+            lines.append(f"const int64_t n{counter} = d[{own + rank + 1}]{place};")
         return lines
 
     def _edges(self, k: int, buffer: Buffer) -> str:

@@ -12,8 +12,20 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from engine.compiler.loopir import Apply, Collect, Constant, Kernel, Line, Load, Reduce, Store
-from engine.core.dtype import DType, bool_, float32, float64
+from engine.compiler.loopir import (
+    Along,
+    Apply,
+    Collect,
+    Constant,
+    Count,
+    Draw,
+    Kernel,
+    Line,
+    Load,
+    Reduce,
+    Store,
+)
+from engine.core.dtype import DType, bool_, float32, float64, uint32
 from engine.emit.c import LANES_4, LANES_8, Lane, expression
 
 HEAD_WORDS = 4
@@ -31,10 +43,12 @@ class Form:
 
 
 def word_offsets(kernel: Kernel) -> list[int]:
-    """Where the words of each buffer begin, and where the last ones end."""
+    """Where the words of each buffer and of each counter begin, and where the last ones end."""
     offsets = [HEAD_WORDS + kernel.rank]
     for buffer in kernel.buffers:
         offsets.append(offsets[-1] + kernel.rank + 2 + 2 * len(buffer.windows))
+    for _ in kernel.counters:
+        offsets.append(offsets[-1] + kernel.rank + 2)
     return offsets
 
 
@@ -125,6 +139,8 @@ class LinePrinter:
                 result.append(f"const {self.lane(dtype).vector} v{line.value} = {value};")
             elif isinstance(line, Apply):
                 result += self.applied(line)
+            elif isinstance(line, Count | Draw):
+                result += self._numbered(line, single=True)
             elif isinstance(line, Store):
                 dtype = self.kernel.buffers[line.buffer].dtype
                 lane, value = self.lane(dtype), self._operand(line.value, self._size(dtype), 0)
@@ -138,6 +154,8 @@ class LinePrinter:
                 result += self._loaded(line, whole)
             elif isinstance(line, Apply):
                 result += self.applied(line)
+            elif isinstance(line, Count | Draw):
+                result += self._numbered(line, single=False)
             elif isinstance(line, Store):
                 result += self._stored(line, whole)
             elif isinstance(line, Collect) and self.kernel.kind == "blocks":
@@ -210,6 +228,39 @@ class LinePrinter:
             some = f"{lane.store}n_{lane.suffix}({p}, {v}, {self._left(part, size)});"
             result.append(self._either(full, some, whole))
         return result
+
+    # ---- numbers
+
+    def _numbered(self, line: Count | Draw, single: bool) -> list[str]:
+        """What follows from the numbers of a counter: one of them for all elements, or each its own."""
+        dtype = line.dtype if isinstance(line, Count) else uint32
+        values = (line.value,) if isinstance(line, Count) else line.values
+        for value in values:
+            self.forms[value] = Form(dtype, dtype.size, single)
+        along = "repeat" if single else self.kernel.counters[line.counter]
+        word = self.words[len(self.kernel.buffers) + line.counter] + self.kernel.rank
+        step = {"dense": "1", "repeat": "0", "strided": f"d[{word}]"}[along]
+        result = []
+        for part in range(1 if single else self.vectors(dtype.size)):
+            at = f"n{line.counter}"
+            if along != "repeat":
+                at += f" + (j{self._at(part, dtype, dtype.size)}) * {step}"
+            if isinstance(line, Count):
+                counted = f"gm_count_{dtype.suffix}({at}, {step})"
+                result.append(f"const {self.lane(dtype).vector} {self.name(line.value, part)} = {counted};")
+            else:
+                result += self._drawn(line, along, part, f"{at}, {step}")
+        return result
+
+    def _drawn(self, line: Draw, along: Along, part: int, numbers: str) -> list[str]:
+        call = ", ".join([self.name(operand) for operand in (*line.key, line.ordinal, line.turn)])
+        names = [self.name(value, part) for value in line.values]
+        if len(names) == 1:
+            function = "random_row" if along == "dense" else "random_each"
+            return [f"const vu32 {names[0]} = {function}({numbers}, {call});"]
+        drawn = f"random_lanes w{names[0]} = random_of({numbers}, {call});"
+        words = [f"const vu32 {name} = w{names[0]}.word[{k}];" for k, name in enumerate(names)]
+        return [f"const {drawn}", *words]
 
     # ---- arithmetic
 

@@ -5,6 +5,7 @@
 
 #include "elementwise.h"
 #include "kmath.h"
+#include "random.h"
 #include "reduce.h"
 
 /* Products and kernels that work on a block of them: see gemm.h. */
@@ -106,6 +107,15 @@ VEC_FN vf64 head_f64(vf64 v, int64_t m, double rest) {
 VEC_FN int64_t gm_left(int64_t m, int64_t at, int64_t lanes) {
     return m <= at ? 0 : m - at < lanes ? m - at : lanes;
 }
+
+/* gm_count_T(from, step): from, from + step, from + 2 step … */
+VEC_FN vi64 gm_count_i64(int64_t from, int64_t step) { return ld_i64(gm_wide_numbers) * step + from; }
+VEC_FN vf64 gm_count_f64(int64_t from, int64_t step) { return cvt_i64_f64(gm_count_i64(from, step)); }
+VEC_FN vi32 gm_count_i32(int64_t from, int64_t step) {
+    return ld_i32(gm_lane_numbers) * (int32_t)step + (int32_t)from;
+}
+VEC_FN vu32 gm_count_u32(int64_t from, int64_t step) { return (vu32)gm_count_i32(from, step); }
+VEC_FN vf32 gm_count_f32(int64_t from, int64_t step) { return cvt_u32_f32(gm_count_u32(from, step)); }
 
 #define GM_EACH_f32(F) GM_VECTORS_f32(GM_EACH)(F)
 #define GM_EACH_f64(F) GM_VECTORS_f64(GM_EACH)(F)
