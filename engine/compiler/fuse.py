@@ -17,6 +17,7 @@ from engine.compiler.cluster import (
     Cluster,
     Dims,
     Finish,
+    Hosted,
     Place,
     Refusal,
     Single,
@@ -116,6 +117,9 @@ class Fusion:
             return
         if OPS[node.op].kind == "leaf" and not node.inputs and node.op != "iota":
             return
+        if node.op == "item":
+            self._item(node)
+            return
         candidate = self._candidate(node)
         if candidate is None:
             self._single(node)
@@ -156,9 +160,17 @@ class Fusion:
         for access in reads:
             self._settle(access.source)
         fixed = node not in self.varying
-        step = Single(1 + max([self.level(x.source, fixed) for x in reads], default=0), node, reads, fixed)
+        kind = Hosted if OPS[node.op].kind == "region" else Single
+        step = kind(1 + max([self.level(x.source, fixed) for x in reads], default=0), node, reads, fixed)
         self.home[node] = step
         self._steps[step] = None
+
+    def _item(self, node: Node) -> None:
+        """A result of a loop or a condition, which its step writes."""
+        step = self.home[self.leaders[node.inputs[0]]]
+        assert isinstance(step, Hosted)
+        step.items.append(node)
+        self.home[node] = step
 
     def _wait(self, candidate: Candidate) -> bool:
         """Whether the node waits for its only reader: it takes no value from another kernel's registers."""
