@@ -118,6 +118,11 @@ def test_gradients_of_many_random_graphs(seed: int) -> None:
     check(*with_gradients(seed, 25), [{}])
 
 
+@pytest.mark.parametrize("seed", [pytest.param(242480, id="a chain that took in another's last part")])
+def test_gradients_that_found_faults(seed: int) -> None:
+    check(*with_gradients(seed, 25), [{}])
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_results_do_not_depend_on_threads(threads: int) -> None:
     device = CpuDevice(threads=threads)
