@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 from typing import Literal, Protocol
+from weakref import WeakKeyDictionary, finalize, ref
 
 from engine.core.dtype import float32, int64
 from engine.devices.array import Array
@@ -16,6 +17,8 @@ from engine.tensor.cell import from_host
 from engine.tracing import compile
 
 Window = Literal["half", "exact"]
+
+_MOST_IDLE = 4  # steps of one model
 
 
 class Decoder(Protocol):
@@ -61,14 +64,13 @@ class GPTDecoder:
         self._window = window
         self._room = model.config.seq_len
         self._tokens: list[int] = []
-        self._step = _GPTStep(model)
-        self._whole = compile(lambda tokens: _last_of(model, tokens))
+        self._step = _borrowed(model, self)
 
     def feed(self, token: int) -> Tensor:
         if self._model.positions is not None and len(self._tokens) == self._room:
             if self._window == "exact":
                 self._tokens = [*self._tokens[1:], token]
-                return self._whole(Tensor([self._tokens], int64))
+                return self._step.whole(Tensor([self._tokens], int64))
             again, self._tokens = self._tokens[self._room - self._room // 2 :], []
             for old in again:
                 self.feed(old)
@@ -77,24 +79,34 @@ class GPTDecoder:
 
 
 class _GPTStep:
-    """The computation of one position: a plan that holds the memory as its state."""
+    """The computation of one position: a plan that holds the memory as its state.
+
+    It outlives the decoder that uses it, but not the model, which it does not hold.
+    """
 
     def __init__(self, model: GPT) -> None:
-        config = model.config
-        self._model = model
+        self._model = ref(model)
+        self._config = config = model.config
         self._room = config.seq_len
         self._size = config.embed_dim // config.num_heads
-        shape = (1, config.num_heads, self._size, self._room)
-        self._memories = [
-            KeysAndValues(Tensor.zeros(shape), Tensor.zeros(shape)) for _ in range(config.num_layers)
-        ]
+        self._memories = [KeysAndValues(self._nothing(), self._nothing()) for _ in range(config.num_layers)]
         self._token = self._position = 0
         self._forward = compile(self._logits)
+        self.whole = compile(self._last_logits)
+
+    def _nothing(self) -> Tensor:
+        return Tensor.zeros((1, self._config.num_heads, self._size, self._room))
+
+    def forget(self) -> None:
+        """Back to having seen nothing: what lies behind the masks is finite again."""
+        for memory in self._memories:
+            memory.keys.assign(self._nothing())
+            memory.values.assign(self._nothing())
 
     def run(self, token: int, position: int) -> Tensor:
         """Logits (vocab_size,) with ``token`` at ``position``, in place of that ``room`` before it."""
-        if not 0 <= token < self._model.config.vocab_size:
-            raise IndexError(f"token {token} is outside the vocabulary of {self._model.config.vocab_size}")
+        if not 0 <= token < self._config.vocab_size:
+            raise IndexError(f"token {token} is outside the vocabulary of {self._config.vocab_size}")
         self._token, self._position = token, position
         return self._forward()
 
@@ -103,7 +115,7 @@ class _GPTStep:
 
     def _logits(self) -> Tensor:
         token, position = from_host(self._given, [((1,), int64)] * 2)
-        model, room = self._model, self._room
+        model, room = self._living(), self._room
         with no_grad():
             x = model.embedding(token.unsqueeze(0))
             turn = None
@@ -114,6 +126,35 @@ class _GPTStep:
             slots = arange(room)
             place = Place(slots == position % room, where(slots <= position, 0.0, -inf), turn)
             return model.step(x, self._memories, place).flatten()
+
+    def _last_logits(self, tokens: Tensor) -> Tensor:
+        return _last_of(self._living(), tokens)
+
+    def _living(self) -> GPT:
+        model = self._model()
+        assert model is not None
+        return model
+
+
+_idle: WeakKeyDictionary[GPT, list[_GPTStep]] = WeakKeyDictionary()
+"""Steps that no decoder uses: tracing one takes as long as many tokens."""
+
+
+def _borrowed(model: GPT, decoder: GPTDecoder) -> _GPTStep:
+    """A step that has seen nothing, for as long as ``decoder`` lives."""
+    idle = _idle.setdefault(model, [])
+    try:
+        step = idle.pop()
+        step.forget()
+    except IndexError:
+        step = _GPTStep(model)
+    finalize(decoder, _give_back, idle, step).atexit = False
+    return step
+
+
+def _give_back(idle: list[_GPTStep], step: _GPTStep) -> None:
+    if len(idle) < _MOST_IDLE:
+        idle.append(step)
 
 
 def decoder_of(model: LanguageModel, window: Window) -> Decoder:

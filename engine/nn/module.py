@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
+from weakref import ref
 
 from engine.core.dtype import DType
 from engine.core.shapes import text
@@ -33,7 +34,8 @@ class Module:
     @property
     def training(self) -> bool:
         """Whether layers that tell the two apart behave as in training, not as in evaluation."""
-        depend_on(lambda: self._training)
+        this = ref(self)  # what depends on a module does not keep it
+        depend_on(lambda: getattr(this(), "_training", None))
         return self._training
 
     @training.setter

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections import Counter
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -13,11 +15,13 @@ from engine import Generator, Tensor, nn, no_grad
 from engine.data.tokenizer import CharTokenizer
 from engine.devices.device import use_device
 from engine.devices.reference import ReferenceDevice
+from engine.models import decoding
 from engine.models.build import build_model, save_model
 from engine.models.config import BigramConfig, GPTConfig, MLPConfig
 from engine.models.decoding import GPTDecoder, decoder_of, last_logits
 from engine.models.sampling import Choice, Token, generate, load_model
 from engine.serialize import FormatError, load, save
+from engine.tracing import compile
 
 LETTERS = "\nabcdefghij"
 TOKENIZER = CharTokenizer(LETTERS)
@@ -57,6 +61,29 @@ def test_devices_without_bound_calls_decode_too() -> None:
         np.testing.assert_allclose(
             [GPTDecoder(model, "half").feed(3).tolist()], expected, rtol=1e-4, atol=1e-6
         )
+
+
+def test_decoders_share_what_was_traced_and_nothing_that_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, made = gpt(), []
+    monkeypatch.setattr(decoding, "compile", lambda function: made.append(function) or compile(function))
+    fresh = GPTDecoder(model, "half").feed(3).tolist()
+    first, second = GPTDecoder(model, "half"), GPTDecoder(model, "half")
+    count = len(made)
+    for decoder in (first, second):
+        assert decoder.feed(3).tolist() == fresh
+    first.feed(5)
+    del first, second, decoder
+    assert GPTDecoder(model, "half").feed(3).tolist() == fresh
+    assert len(made) == count
+
+
+def test_what_was_traced_does_not_keep_the_model() -> None:
+    model = gpt()
+    GPTDecoder(model, "half").feed(3)
+    gone = ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
 
 
 def test_window_half_reads_the_last_half_again() -> None:
