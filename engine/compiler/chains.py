@@ -131,6 +131,8 @@ def _can_be_part(step: Step, units: Dim) -> bool:
     if not isinstance(step, FusedStep) or step.fixed or step.lowered.kernel.kind not in ("each", "rows"):
         return False
     lowered = step.lowered
+    if not lowered.outer and lowered.kernel.kind == "rows":  # a single row, whose units are no units of it
+        return False
     if quotient(_leading(lowered.outer, lowered.inner), units) is None:
         return False
     return all(_reads_own_unit(step, node, units) for node in step.writes)

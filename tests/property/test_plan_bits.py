@@ -87,14 +87,15 @@ def test_many_plans_serve_every_leading_size(family: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "seed"),
+    ("family", "steps", "seed"),
     [
-        pytest.param("float64", 722495, id="a row's value written where other chunks still read"),
-        pytest.param("all", 2989, id="the first elements of more, taken for all"),
+        pytest.param("float64", 30, 722495, id="a row's value written where other chunks still read"),
+        pytest.param("all", 30, 2989, id="the first elements of more, taken for all"),
+        pytest.param("integers", 40, 3792497226, id="the one row of a reduction, cut into units of a chain"),
     ],
 )
-def test_graphs_that_found_faults(family: str, seed: int) -> None:
-    check(*grown(seed, family, 30, symbol("rows")), [{"rows": n} for n in (0, 1, 5, 33, 1000)])
+def test_graphs_that_found_faults(family: str, steps: int, seed: int) -> None:
+    check(*grown(seed, family, steps, symbol("rows")), [{"rows": n} for n in (0, 1, 5, 33, 1000)])
 
 
 def with_gradients(seed: int, steps: int) -> tuple[Pool, list[Node]]:
