@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from service.api.backend import make_backend
 from service.api.ending import end
+from service.api.head import Head
 from service.api.keys import load_keys
 from service.api.openapi import add_openapi
 from service.api.problems import add_problem_handlers
@@ -55,5 +56,6 @@ def create_app(settings: Settings) -> FastAPI:
     app.router.default = dashboard.fallback()  # no mount: it would take every path, whatever the method
     add_problem_handlers(app)
     add_openapi(app, Options, [completions.CompletionRequest])
+    app.add_middleware(Head)
     app.add_middleware(Guard, settings=settings, keys=load_keys(settings.api_key_file))
     return app
