@@ -37,7 +37,7 @@ class Function:
     """What may be called, or written as an operator.
 
     ``operands`` are the least and the most it takes. ``rule`` tells what a call gives from what its operands
-    and options are; the ValueError or TypeError that it raises becomes an error at the call.
+    and options are; its ValueError, TypeError or IndexError becomes an error at the call.
     """
 
     operands: tuple[int, int]
@@ -109,7 +109,7 @@ class Expression:
                 operands: Sequence[Any] = [results[place] for place in term.operands]
                 try:
                     results.append(functions[term.function].rule(*operands, **term.options))
-                except (ValueError, TypeError) as error:
+                except (ValueError, TypeError, IndexError) as error:
                     raise ExpressionError(term.position, f"{term.function}: {error}") from error
             else:
                 results.append(kinds[term.name] if isinstance(term, Name) else term.value)
