@@ -41,6 +41,10 @@ class Settings(BaseSettings):
     body_limit: int = Field(4 * MEBIBYTE, ge=1024, description="largest JSON body")
     upload_limit: int = Field(256 * MEBIBYTE, ge=1, description="largest uploaded file")
     queued_limit: int = Field(100_000, ge=0, description="most queued jobs of one key; 0: no bound")
+    running_limit: int = Field(0, ge=0, description="most running jobs of one key; 0: no bound")
+    bytes_limit: int = Field(
+        0, ge=0, description="most bytes of one key's uploads and checkpoints; 0: no bound"
+    )
     lease_s: float = Field(10.0, gt=0, description="silence after which a worker loses its job")
     sweep_s: float = Field(2.0, gt=0, description="how often leases are checked and missing tickets replaced")
     flush_s: float = Field(0.25, gt=0, description="how often a worker sends what a job has to say")

@@ -11,17 +11,16 @@ from fastapi import FastAPI
 from service.api.backend import make_backend
 from service.api.ending import end
 from service.api.head import Head
-from service.api.keys import load_keys
 from service.api.openapi import add_openapi
 from service.api.problems import add_problem_handlers
-from service.api.routes import completions, dashboard, events, files, jobs, metrics, models, ops
+from service.api.routes import completions, dashboard, events, files, jobs, keys, metrics, models, ops
 from service.api.security import Guard
 from service.api.submit import ENGINE_VERSION, Options
 from service.api.sweeper import sweep_forever
 from service.jobs.schema import check_schema
 from service.settings import Settings
 
-ROUTERS = (jobs, events, metrics, files, models, completions, ops)
+ROUTERS = (jobs, events, metrics, files, models, completions, keys, ops)
 DESCRIPTION = "Train, sample and more on a tensor engine whose every stage can be read."
 
 
@@ -55,7 +54,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(dashboard.dashboard_router())
     app.router.default = dashboard.fallback()  # no mount: it would take every path, whatever the method
     add_problem_handlers(app)
-    add_openapi(app, Options, [completions.CompletionRequest])
+    add_openapi(app, Options, [completions.CompletionRequest, keys.KeyRequest])
     app.add_middleware(Head)
-    app.add_middleware(Guard, settings=settings, keys=load_keys(settings.api_key_file))
+    app.add_middleware(Guard, settings=settings, keys=backend.keys)
     return app

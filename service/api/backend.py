@@ -14,7 +14,7 @@ from redis.asyncio import Redis as AsyncRedis
 from redis.exceptions import RedisError
 
 from service.api.hub import Hub
-from service.api.keys import Principal
+from service.api.keys import KeyRing, Principal, load_keys
 from service.api.log import EventLog
 from service.api.metrics import MetricStore
 from service.blobs import BlobStore, open_store
@@ -71,6 +71,7 @@ class Backend:
     hub: Hub
     metrics: MetricStore
     waker: Waker
+    keys: KeyRing
 
     async def job(self, job_id: str, principal: Principal) -> JobRecord:
         """A job that the caller may see. NotFoundError for any other."""
@@ -103,7 +104,10 @@ def make_backend(settings: Settings) -> Backend:
     blobs = open_store(settings)
     log_ = EventLog(redis, blobs)
     sync = connect(settings.redis_url, patient=False)
-    return Backend(settings, redis, blobs, log_, Hub(redis, reader, log_), MetricStore(log_), Waker(sync))
+    keys = KeyRing(settings, load_keys(settings.api_key_file), redis)
+    return Backend(
+        settings, redis, blobs, log_, Hub(redis, reader, log_), MetricStore(log_), Waker(sync), keys
+    )
 
 
 async def answer(reply: Awaitable[Any] | Any) -> Any:

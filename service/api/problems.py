@@ -177,8 +177,12 @@ async def _parameters(request: Request, error: Exception) -> Response:
 
 async def _redis_away(request: Request, error: Exception) -> Response:
     log.warning("Redis does not answer: %s", error)
-    problem = UnavailableError("Redis does not answer.", code="no-redis", headers={"Retry-After": "1"})
-    return problem_response(problem, _request_id(request))
+    return problem_response(redis_away(), _request_id(request))
+
+
+def redis_away() -> UnavailableError:
+    """The problem of every request that needs Redis while it is away."""
+    return UnavailableError("Redis does not answer.", code="no-redis", headers={"Retry-After": "1"})
 
 
 async def _redis_refuses(request: Request, error: Exception) -> Response:

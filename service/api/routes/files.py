@@ -95,7 +95,7 @@ def clean_name(name: str) -> str:
 @router.get("", summary="List files")
 async def list_files(request: Request, page: Page) -> dict[str, Any]:
     """A page of the uploaded files."""
-    backend, scope = backend_of(request), principal_of(request).scope
+    backend, scope = backend_of(request), principal_of(request).sees
     return await page_of(backend.redis, "file", scope, page, file_view)
 
 

@@ -105,7 +105,7 @@ async def list_jobs(
     found = await calls.arun(
         backend_of(request).redis,
         calls.list_jobs(
-            principal_of(request).scope,
+            principal_of(request).sees,
             kinds=_listed("kind", kind, tuple(KINDS)),
             states=_listed("status", status, STATES),
             after=page.after,

@@ -35,7 +35,7 @@ def model_view(record: Json) -> dict[str, Any]:
 @router.get("", summary="List models")
 async def list_models(request: Request, page: Page) -> dict[str, Any]:
     """A page of the published models."""
-    backend, scope = backend_of(request), principal_of(request).scope
+    backend, scope = backend_of(request), principal_of(request).sees
     return await page_of(backend.redis, "model", scope, page, model_view)
 
 
