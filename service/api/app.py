@@ -13,14 +13,25 @@ from service.api.ending import end
 from service.api.head import Head
 from service.api.openapi import add_openapi
 from service.api.problems import add_problem_handlers
-from service.api.routes import completions, dashboard, events, files, jobs, keys, metrics, models, ops
+from service.api.routes import (
+    checkpoints,
+    completions,
+    dashboard,
+    events,
+    files,
+    jobs,
+    keys,
+    metrics,
+    models,
+    ops,
+)
 from service.api.security import Guard
 from service.api.submit import ENGINE_VERSION, Options
 from service.api.sweeper import sweep_forever
 from service.jobs.schema import check_schema
 from service.settings import Settings
 
-ROUTERS = (jobs, events, metrics, files, models, completions, keys, ops)
+ROUTERS = (jobs, events, metrics, checkpoints, files, models, completions, keys, ops)
 DESCRIPTION = "Train, sample and more on a tensor engine whose every stage can be read."
 
 

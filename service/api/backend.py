@@ -21,6 +21,7 @@ from service.blobs import BlobStore, open_store
 from service.errors import NotFoundError
 from service.ids import is_id
 from service.jobs import tickets
+from service.jobs.calls import NOWHERE, Place, arun, place
 from service.jobs.connection import aconnect, connect
 from service.jobs.records import JobRecord, job_record, key, text
 from service.settings import Settings
@@ -82,12 +83,9 @@ class Backend:
                 return job
         raise NotFoundError(f"There is no job {job_id!r}.", code="unknown-job", param="job_id")
 
-    async def queue_position(self, job: JobRecord) -> int | None:
-        """The job's place in its lane's queue, from 1; None when it isn't queued."""
-        if job.state != "queued":
-            return None
-        rank = await answer(self.redis.zrank(key("queue", job.lane), job.id))
-        return None if rank is None else int(rank) + 1
+    async def place(self, job: JobRecord) -> Place:
+        """Where the job stands in its lane's queue."""
+        return await arun(self.redis, place(job.id)) if job.state == "queued" else NOWHERE
 
     async def close(self) -> None:
         """Gives the connections back."""

@@ -17,7 +17,7 @@
 | ``leave(worker, lane)`` | whether it was on the list |
 | ``held(worker)`` | :class:`Held`, or None: what a parent releases when its child has died |
 | ``lane_state(lane)`` | :class:`LaneState` |
-| ``list_jobs(…)`` | page of :class:`JobRecord` |
+| ``place(job)`` | :class:`Place` |
 
 A **verb** says what the attempt does next: ``go``; ``cancel``: stop and ``finish(…, "cancelled")``;
 ``pause``: checkpoint and ``release(…, "pause")``; ``fenced``: the job is no longer yours, write nothing more;
@@ -37,7 +37,7 @@ from redis.asyncio import Redis as AsyncRedis
 from redis.exceptions import NoScriptError
 
 from service.jobs.events import EVENT_TYPES
-from service.jobs.records import STATES, Claim, JobRecord, Json, Segment, flat, job_record, text
+from service.jobs.records import Claim, Json, Segment, flat, job_record, text
 from service.jobs.scripts import Script, script
 
 T = TypeVar("T")
@@ -112,7 +112,7 @@ class NewJob:
 class Accepted:
     """``job`` stands for the request (none for ``quota``); the rest is told of ``accepted`` jobs only.
 
-    ``created_at`` in milliseconds, ``place`` in the queue from 1, 0 when it is no longer queued.
+    ``created_at`` in milliseconds; ``place`` and ``start_at`` as :class:`Place` has them.
     """
 
     outcome: str
@@ -120,6 +120,7 @@ class Accepted:
     missing_tickets: int
     created_at: int
     place: int
+    start_at: int
 
 
 def accept(new: NewJob, *, idempotency: str = "", body_sha: str = "", most_queued: int = 0) -> Call[Accepted]:
@@ -128,6 +129,7 @@ def accept(new: NewJob, *, idempotency: str = "", body_sha: str = "", most_queue
         "name": new.name,
         "spec": dumps(new.spec),
         "estimate": dumps(new.estimate),
+        "estimate_ms": round(1000 * new.estimate.get("seconds", 0)),
         "metadata": dumps(new.metadata),
         "timeout_s": new.timeout_s,
         "max_attempts": new.max_attempts,
@@ -352,19 +354,20 @@ def lane_state(lane: str) -> Call[LaneState]:
     return Call(script("lane"), (lane,), lambda reply: LaneState(*(int(part) for part in reply)))
 
 
-def list_jobs(
-    scope: str,
-    *,
-    kinds: Sequence[str],
-    states: Sequence[str] = STATES,
-    after: str = "",
-    descending: bool = True,
-    limit: int = 20,
-) -> Call[list[JobRecord]]:
-    """A page of jobs in order of their ids; scope is an owner, or ``*`` for everyone."""
-    order = "desc" if descending else "asc"
-    return Call(
-        script("list"),
-        (scope, ",".join(kinds), ",".join(states), after, order, limit),
-        lambda reply: [job_record(flat(fields)) for fields in reply if fields],
-    )
+@dataclass(frozen=True)
+class Place:
+    """Which of the claims to come takes a queued job, from 1, and when (ms) if estimates hold.
+
+    0 where there is none: the job isn't queued, or no worker lives.
+    """
+
+    place: int
+    start_at: int
+
+
+NOWHERE = Place(0, 0)
+
+
+def place(job: str) -> Call[Place]:
+    """Where a job stands in its lane's queue."""
+    return Call(script("place"), (job,), lambda reply: Place(int(reply[0]), int(reply[1])))

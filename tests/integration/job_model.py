@@ -102,6 +102,18 @@ class Model:
         new.move("queued")
         return "accepted", new.id
 
+    def place(self, job: ModelJob) -> int:
+        """Which claim takes a queued job: after those of higher priority, owners take turns as they stand now."""
+        higher = [each for each in self.queued() if each.priority > job.priority]
+        waiting = [each for each in self.queued() if each.priority == job.priority]
+        served, order = dict(self.served), []
+        while waiting:
+            chosen = min(waiting, key=lambda each: (served.get(each.owner, 0), each.owner, each.arrival))
+            served[chosen.owner] = self.claims + len(order) + 1
+            order.append(chosen)
+            waiting.remove(chosen)
+        return len(higher) + order.index(job) + 1
+
     def claim(self, worker: str) -> ModelJob | None:
         """The next job by priority, then the least recently served owner, then arrival."""
         waiting = self.queued()
