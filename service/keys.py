@@ -1,7 +1,7 @@
 """API keys as they are stored: never the secret, only its hash.
 
 A key is the text ``key_<id>_<secret>``, shown once. Its record is JSON at ``gradmill:key:key_<id>``; its id
-stands in ``gradmill:keys:*``, an admin's also in ``gradmill:keys:admin``, and the time (ms) of its last use in
+stands in ``gradmill:keys:*``, an admin's also in ``gradmill:keys:admin``, and when it was last used (ms) in
 ``gradmill:keys:used``.
 """
 

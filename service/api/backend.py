@@ -17,7 +17,7 @@ from service.api.hub import Hub
 from service.api.keys import KeyRing, Principal, load_keys
 from service.api.log import EventLog
 from service.api.metrics import MetricStore
-from service.blobs import BlobStore, open_store
+from service.blobs import CollectedStore, open_folder
 from service.errors import NotFoundError
 from service.ids import is_id
 from service.jobs import tickets
@@ -67,7 +67,7 @@ class Backend:
 
     settings: Settings
     redis: AsyncRedis
-    blobs: BlobStore
+    blobs: CollectedStore
     log: EventLog
     hub: Hub
     metrics: MetricStore
@@ -99,7 +99,7 @@ def make_backend(settings: Settings) -> Backend:
     redis = aconnect(settings.redis_url)
     # No retries: each outage must reach the hub, which then compares what it handed out with what is left.
     reader = aconnect(settings.redis_url, timeout_s=READER_TIMEOUT_S, retries=0)
-    blobs = open_store(settings)
+    blobs = open_folder(settings)
     log_ = EventLog(redis, blobs)
     sync = connect(settings.redis_url, patient=False)
     keys = KeyRing(settings, load_keys(settings.api_key_file), redis)

@@ -196,8 +196,9 @@ async def _redis_refuses(request: Request, error: Exception) -> Response:
 
 async def _store_away(request: Request, error: Exception) -> Response:
     log.warning("the blob store fails: %s", error)
-    detail = "The disk is full." if isinstance(error, BlobSpaceError) else "The blob store fails."
-    problem = UnavailableError(detail, code="no-store", headers={"Retry-After": "5"})
+    is_full = isinstance(error, BlobSpaceError)
+    detail, code = ("The disk is full.", "no-space") if is_full else ("The blob store fails.", "no-store")
+    problem = UnavailableError(detail, code=code, headers={"Retry-After": "5"})
     return problem_response(problem, _request_id(request))
 
 

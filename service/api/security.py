@@ -33,7 +33,7 @@ REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 MULTIPART_OVERHEAD = 64 * 1024
 HEAD_LIMIT = 64 * 1024  # bytes of all headers together
 ORIGIN = re.compile(r"https?://([^/?#]*)", re.IGNORECASE)
-UPLOAD_PATH = "/v1/files"
+UPLOAD_PATH, BLOB_PATHS = "/v1/files", "/v1/blobs/"
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +97,7 @@ class Guard:
         self._origins = frozenset(settings.allowed_origins)
         self._body_limit = settings.body_limit
         self._upload_limit = settings.upload_limit + MULTIPART_OVERHEAD
+        self._blob_limit = settings.blob_limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lets a request through, or answers with the problem."""
@@ -118,7 +119,7 @@ class Guard:
             if scope["path"].startswith(PROTECTED):
                 authorization = headers.get("authorization")
                 state["principal"] = await self._keys.authorise(authorization, scope["method"], scope["path"])
-            limit = self._upload_limit if scope["path"] == UPLOAD_PATH else self._body_limit
+            limit = self._body_limit_of(scope["path"])
             _check_length(headers, limit)
         except ProblemError as problem:
             await problem_response(problem, request_id)(scope, receive, answer)
@@ -135,6 +136,11 @@ class Guard:
                 raise
             fault = InternalError("The server failed; its log tells more under this request id.")
             await problem_response(fault, request_id)(scope, receive, answer)
+
+    def _body_limit_of(self, path: str) -> int:
+        if path == UPLOAD_PATH:
+            return self._upload_limit
+        return self._blob_limit if path.startswith(BLOB_PATHS) else self._body_limit
 
     def _check_names(self, headers: Headers) -> None:
         hosts = headers.getlist("host")
