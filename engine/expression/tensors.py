@@ -12,9 +12,10 @@ from math import prod
 from typing import Any, TypeAlias
 
 from engine.core import ops  # noqa: F401  fills OPS
-from engine.core.dtype import ALL, DType, bfloat16, bool_, float32, float64, int64, promote, scalar_dtype
+from engine.core.dtype import ALL, DType, bfloat16, bool_, float32, int64, promote, scalar_dtype
 from engine.core.opdef import OPS
 from engine.core.shapes import axes_of, axis_of, check_sizes, common_shape, text
+from engine.core.work import SLOWER_PRODUCTS, Work
 from engine.errors import DTypeError, ShapeError
 from engine.expression.language import Call, Expression, Function, Option
 
@@ -337,17 +338,6 @@ for _names, _operands, _rule, _options, _flops, _values in _ROWS:
 # ---- prices
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What one evaluation takes at most: operations, and bytes of inputs and of all values on the way."""
-
-    flops: int
-    nbytes: int
-
-
-_SLOWER = {float64: 2, int64: 20}  # products, beside those of float32
-
-
 def price(expression: Expression, kinds: list[Operand], gradients: bool) -> Work:
     """The work of an expression whose terms are of ``kinds``, as ``infer`` gives them.
 
@@ -363,7 +353,7 @@ def price(expression: Expression, kinds: list[Operand], gradients: bool) -> Work
         elements = max(own.elements for own in [*operands, result])
         an_element, values = _COSTS[term.function]
         if term.function in ("@", "matmul"):
-            elements = result.elements * operands[0].shape[-1] * _SLOWER.get(result.dtype, 1)
+            elements = result.elements * operands[0].shape[-1] * SLOWER_PRODUCTS.get(result.dtype, 1)
             nbytes += sum(own.nbytes for own in [*operands, result])
         else:
             nbytes += elements * max(own.dtype.size for own in [*operands, result]) * values
