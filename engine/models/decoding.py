@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
+from copy import deepcopy
+from math import inf, prod
 from typing import Literal, Protocol
-from weakref import WeakKeyDictionary, finalize, ref
+from weakref import WeakKeyDictionary, finalize
 
 from engine.core.dtype import float32, int64
 from engine.devices.array import Array
 from engine.models.build import LanguageModel
 from engine.nn.attention import KeysAndValues, Place, rotation
+from engine.nn.layers import Linear, linear
+from engine.nn.module import Module
 from engine.nn.transformer import GPT
 from engine.tensor import Tensor, arange, no_grad, where
 from engine.tensor.cell import from_host
@@ -33,7 +36,7 @@ class WindowDecoder:
     """Computes the last ``seq_len`` tokens anew for each token: for models without a memory of their own."""
 
     def __init__(self, model: LanguageModel) -> None:
-        self._model = model
+        self._model = model.eval()
         self._tokens: list[int] = []
 
     def feed(self, token: int) -> Tensor:
@@ -78,30 +81,57 @@ class GPTDecoder:
         return self._step.run(token, len(self._tokens) - 1)
 
 
+class _Streamed(Module):
+    """A Linear for few rows: its weights lie (in, out), so that a pass over them goes through memory once."""
+
+    def __init__(self, linear: Linear) -> None:
+        self._linear = linear
+        self._seen = linear.weight._value
+        self._turned = linear.weight.detach().T
+
+    def refresh(self) -> None:
+        """Takes over what the Linear holds now."""
+        weight = self._linear.weight
+        if weight._value is not self._seen:  # an array that somebody holds is never written to
+            self._seen = weight._value
+            self._turned.assign(weight.detach().T)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, in_features) to (…, out_features), with the bits of the Linear."""
+        return linear(x, self._turned.T, self._linear.bias)
+
+
 class _GPTStep:
     """The computation of one position: a plan that holds the memory as its state.
 
-    It outlives the decoder that uses it, but not the model, which it does not hold.
+    It outlives the decoder that uses it, and holds the model's parameters, but not the model.
     """
 
     def __init__(self, model: GPT) -> None:
-        self._model = ref(model)
+        self._streamed = {
+            id(own): _Streamed(own) for _, own in model.named_modules() if isinstance(own, Linear)
+        }
+        shared = {id(own): own for own in model.parameters()}
+        self._model = deepcopy(model, {**shared, **self._streamed}).eval()
         self._config = config = model.config
         self._room = config.seq_len
         self._size = config.embed_dim // config.num_heads
-        self._memories = [KeysAndValues(self._nothing(), self._nothing()) for _ in range(config.num_layers)]
+        shape = (1, config.num_heads, self._size, self._room)
+        self._nothing = Tensor([0.0] * prod(shape)).reshape(shape)
+        self._memories = [
+            KeysAndValues(self._nothing.detach(), self._nothing.detach()) for _ in range(config.num_layers)
+        ]
         self._token = self._position = 0
         self._forward = compile(self._logits)
         self.whole = compile(self._last_logits)
 
-    def _nothing(self) -> Tensor:
-        return Tensor.zeros((1, self._config.num_heads, self._size, self._room))
-
-    def forget(self) -> None:
-        """Back to having seen nothing: what lies behind the masks is finite again."""
+    def renew(self) -> None:
+        """For the parameters as they are now, having seen nothing: what the masks hide is finite again."""
+        for own in self._streamed.values():
+            own.refresh()
         for memory in self._memories:
-            memory.keys.assign(self._nothing())
-            memory.values.assign(self._nothing())
+            memory.keys.assign(self._nothing)
+            memory.values.assign(self._nothing)
 
     def run(self, token: int, position: int) -> Tensor:
         """Logits (vocab_size,) with ``token`` at ``position``, in place of that ``room`` before it."""
@@ -111,11 +141,12 @@ class _GPTStep:
         return self._forward()
 
     def _given(self) -> list[Array]:
-        return [Array.from_list([value], (1,), int64) for value in (self._token, self._position)]
+        return [Array.from_list([self._token, self._position], (2,), int64)]
 
     def _logits(self) -> Tensor:
-        token, position = from_host(self._given, [((1,), int64)] * 2)
-        model, room = self._living(), self._room
+        (given,) = from_host(self._given, [((2,), int64)])
+        token, position = given[:1], given[1:]
+        model, room = self._model, self._room
         with no_grad():
             x = model.embedding(token.unsqueeze(0))
             turn = None
@@ -128,12 +159,7 @@ class _GPTStep:
             return model.step(x, self._memories, place).flatten()
 
     def _last_logits(self, tokens: Tensor) -> Tensor:
-        return _last_of(self._living(), tokens)
-
-    def _living(self) -> GPT:
-        model = self._model()
-        assert model is not None
-        return model
+        return _last_of(self._model, tokens)
 
 
 _idle: WeakKeyDictionary[GPT, list[_GPTStep]] = WeakKeyDictionary()
@@ -145,7 +171,7 @@ def _borrowed(model: GPT, decoder: GPTDecoder) -> _GPTStep:
     idle = _idle.setdefault(model, [])
     try:
         step = idle.pop()
-        step.forget()
+        step.renew()
     except IndexError:
         step = _GPTStep(model)
     finalize(decoder, _give_back, idle, step).atexit = False

@@ -114,7 +114,6 @@ def generate(
     choice = Choice(temperature, top_k, top_p)
     stops = [stop] if isinstance(stop, str) else list(stop)
     start = prompt or ("\n" if "\n" in tokenizer.characters else tokenizer.characters[0])
-    model.eval()
     decoder = decoder_of(model, window)
     logits = read(decoder, tokenizer.encode(start)[-model.config.seq_len :])
     tokens = _tokens(decoder, logits, tokenizer, _Chooser(choice), Generator(seed))
@@ -134,6 +133,9 @@ def _tokens(
 
 def _until(tokens: Iterator[Token], stops: Sequence[str]) -> Iterator[Token]:
     """``tokens`` up to the first of the ``stops``. Tokens that may be the beginning of one are held back."""
+    if not stops:
+        yield from tokens
+        return
     held: list[Token] = []
     for token in tokens:
         held.append(token)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
-from weakref import ref
 
 from engine.core.dtype import DType
 from engine.core.shapes import text
@@ -34,8 +33,7 @@ class Module:
     @property
     def training(self) -> bool:
         """Whether layers that tell the two apart behave as in training, not as in evaluation."""
-        this = ref(self)  # what depends on a module does not keep it
-        depend_on(lambda: getattr(this(), "_training", None))
+        depend_on(lambda: self._training)
         return self._training
 
     @training.setter
