@@ -44,6 +44,7 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         await asyncio.to_thread(check_schema, backend.waker.redis)
         backend.hub.start()
+        backend.changes.start()
         sweeper = asyncio.create_task(sweep_forever(backend))
         try:
             yield

@@ -13,6 +13,7 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 from redis.exceptions import RedisError
 
+from service.api.changes import ChangeFeed
 from service.api.hub import Hub
 from service.api.keys import KeyRing, Principal, load_keys
 from service.api.log import EventLog
@@ -70,6 +71,7 @@ class Backend:
     blobs: CollectedStore
     log: EventLog
     hub: Hub
+    changes: ChangeFeed
     metrics: MetricStore
     waker: Waker
     keys: KeyRing
@@ -87,8 +89,14 @@ class Backend:
         """Where the job stands in its lane's queue."""
         return await arun(self.redis, place(job.id)) if job.state == "queued" else NOWHERE
 
+    def end_streams(self) -> None:
+        """Ends what is open without an end of its own. From the loop's thread only."""
+        self.hub.close()
+        self.changes.close()
+
     async def close(self) -> None:
         """Gives the connections back."""
+        await self.changes.stop()
         await self.hub.stop()
         await self.redis.aclose()
         await asyncio.to_thread(self.waker.redis.close)
@@ -104,7 +112,15 @@ def make_backend(settings: Settings) -> Backend:
     sync = connect(settings.redis_url, patient=False)
     keys = KeyRing(settings, load_keys(settings.api_key_file), redis)
     return Backend(
-        settings, redis, blobs, log_, Hub(redis, reader, log_), MetricStore(log_), Waker(sync), keys
+        settings=settings,
+        redis=redis,
+        blobs=blobs,
+        log=log_,
+        hub=Hub(redis, reader, log_),
+        changes=ChangeFeed(redis, reader),
+        metrics=MetricStore(log_),
+        waker=Waker(sync),
+        keys=keys,
     )
 
 

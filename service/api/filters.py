@@ -33,6 +33,7 @@ METADATA_PARAMETER: dict[str, Any] = {
 
 def wanted(
     request: Request,
+    *,
     state: Annotated[str | None, Query(description="states, separated by commas")] = None,
     kind: Annotated[str | None, Query(description="kinds, separated by commas")] = None,
     name: Annotated[str | None, Query(max_length=128, description="exactly this name")] = None,

@@ -41,8 +41,8 @@ class Server(uvicorn.Server):
             self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Closes the hub before it waits for connections."""
-        self._backend.hub.close()
+        """Ends the streams before it waits for connections."""
+        self._backend.end_streams()
         await super().shutdown(sockets)
 
 
