@@ -58,9 +58,13 @@ class Part(NamedTuple):
     wire: str | None = None
 
 
-@cache
 def parts(cls: Any) -> Mapping[str, tuple[str, Part, bool]]:
     """The fields of a dataclass by their names in requests: name here, part, and whether it must be given."""
+    return _parts(cls)
+
+
+@cache
+def _parts(cls: Any) -> Mapping[str, tuple[str, Part, bool]]:
     hints = get_type_hints(cls, include_extras=True)
     known = {}
     for field in dataclasses.fields(cls):

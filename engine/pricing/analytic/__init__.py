@@ -1,0 +1,1 @@
+"""Prices without sampling error."""
