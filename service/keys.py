@@ -29,15 +29,6 @@ INDEX, ADMINS, USED = key("keys", "*"), key("keys", "admin"), key("keys", "used"
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What an owner may have at a time: jobs queued, jobs running, bytes stored. 0: no bound."""
-
-    queued: int
-    running: int
-    bytes: int
-
-
-@dataclass(frozen=True)
 class Key:
     """What is known of a key. Times are milliseconds since the epoch; ``expires_at`` 0: never.
 

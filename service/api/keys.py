@@ -10,6 +10,7 @@ from pathlib import Path
 from redis.asyncio import Redis
 
 from service.errors import ForbiddenError, UnauthorisedError
+from service.jobs.calls import Limits
 from service.jobs.records import key
 from service.keys import (
     INDEX,
@@ -18,7 +19,6 @@ from service.keys import (
     USED,
     Command,
     Key,
-    Limits,
     Scope,
     digest,
     from_json,

@@ -107,10 +107,8 @@ async def submit(backend: Backend, principal: Principal, new: Submission) -> Sub
         engine_version=ENGINE_VERSION,
     )
     scope, body_sha = _idempotency(principal, new)
-    accepted = await arun(
-        backend.redis,
-        accept(job, idempotency=scope, body_sha=body_sha, most_queued=backend.settings.queued_limit),
-    )
+    limits = principal.limits
+    accepted = await arun(backend.redis, accept(job, idempotency=scope, body_sha=body_sha, limits=limits))
     if accepted.outcome == "conflict":
         raise ConflictError(
             "This Idempotency-Key was used with another body.",
@@ -119,14 +117,25 @@ async def submit(backend: Backend, principal: Principal, new: Submission) -> Sub
         )
     if accepted.outcome == "quota":
         raise QuotaError(
-            f"{backend.settings.queued_limit} jobs of this key are queued, which is the most allowed.",
+            f"{limits.queued} jobs of this key are queued, which is the most allowed.",
             headers={"Retry-After": str(RETRY_AFTER_S)},
         )
+    if accepted.outcome == "space":
+        raise bytes_quota(limits.bytes)
     backend.waker.wake(job.lane, accepted.missing_tickets)
     if accepted.outcome == "replayed":
         earlier = await backend.job(accepted.job, principal)
         return Submitted(earlier, await backend.place(earlier), replayed=True)
     return Submitted(queued_record(job, accepted.created_at), Place(accepted.place, accepted.start_at))
+
+
+def bytes_quota(most: int) -> QuotaError:
+    """The problem of a key that has stored all that it may; only deleting helps."""
+    return QuotaError(
+        f"This key's uploads and checkpoints take the {most} bytes that are allowed: delete files or jobs.",
+        code="quota-bytes",
+        headers={"x-should-retry": "false"},
+    )
 
 
 def _idempotency(principal: Principal, new: Submission) -> tuple[str, str]:

@@ -5,7 +5,7 @@
 
 | call | answer |
 |---|---|
-| ``accept(new, …)`` | :class:`Accepted`: ``accepted``, ``replayed``, ``conflict`` or ``quota`` |
+| ``accept(new, …)`` | :class:`Accepted`: ``accepted``, ``replayed``, ``conflict``, ``quota``, ``space`` |
 | ``claim(lane, worker, nonce, lease_ms)`` | :class:`Claim`, or None when nothing is queued |
 | ``append(job, token, first, events)`` | :class:`Appended`; ``first`` counts this attempt's events before |
 | ``checkpoint(job, token, manifest, segment)`` | verb |
@@ -109,8 +109,20 @@ class NewJob:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What an owner may have at a time: jobs queued, jobs running, bytes stored. 0: no bound."""
+
+    queued: int
+    running: int
+    bytes: int
+
+
+NO_LIMITS = Limits(0, 0, 0)
+
+
+@dataclass(frozen=True)
 class Accepted:
-    """``job`` stands for the request (none for ``quota``); the rest is told of ``accepted`` jobs only.
+    """``job`` stands for the request, if that isn't refused; the rest is told of ``accepted`` jobs only.
 
     ``created_at`` in milliseconds; ``place`` and ``start_at`` as :class:`Place` has them.
     """
@@ -123,8 +135,10 @@ class Accepted:
     start_at: int
 
 
-def accept(new: NewJob, *, idempotency: str = "", body_sha: str = "", most_queued: int = 0) -> Call[Accepted]:
-    """Queues a job once per idempotency scope and owner's quota (0: no bound)."""
+def accept(
+    new: NewJob, *, idempotency: str = "", body_sha: str = "", limits: Limits = NO_LIMITS
+) -> Call[Accepted]:
+    """Queues a job once per idempotency scope, within the limits of its owner."""
     record: dict[str, str | int] = {
         "name": new.name,
         "spec": dumps(new.spec),
@@ -134,16 +148,29 @@ def accept(new: NewJob, *, idempotency: str = "", body_sha: str = "", most_queue
         "timeout_s": new.timeout_s,
         "max_attempts": new.max_attempts,
         "retry_of": new.retry_of,
+        "most_running": limits.running,
         "engine_version": new.engine_version,
         "numerics_version": new.numerics_version,
     }
-    head = (new.id, new.owner, idempotency, body_sha, most_queued, new.lane, new.kind, new.priority)
+    quota = (limits.queued, limits.bytes)
+    head = (new.id, new.owner, idempotency, body_sha, *quota, new.lane, new.kind, new.priority)
     pairs = tuple(part for pair in record.items() for part in pair)
     return Call(
         script("accept"),
         (*head, "1" if new.ephemeral else "", *pairs),
         lambda reply: Accepted(text(reply[0]), text(reply[1]), *map(int, reply[2:])),
     )
+
+
+def keep_file(file_id: str, record: Mapping[str, Json], most_bytes: int = 0) -> Call[bool]:
+    """Records an uploaded file; False when its owner would have more than ``most_bytes`` (0: no bound)."""
+    args = (file_id, str(record["owner"]), int(record["bytes"]), most_bytes, dumps(record))
+    return Call(script("keep_file"), args, bool)
+
+
+def drop_file(file_id: str) -> Call[bool]:
+    """Forgets an uploaded file; whether it was there."""
+    return Call(script("drop_file"), (file_id,), bool)
 
 
 def _claim(reply: Any) -> Claim | None:

@@ -210,19 +210,6 @@ def test_prefer_wait_gives_up_in_time(api: Api) -> None:
     assert (answer.status_code, answer.json()["state"]) == (202, "queued")
 
 
-def test_the_queue_has_a_limit_for_each_key(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        api.running.server.config.app.state.backend,  # type: ignore[union-attr]
-        "settings",
-        api.settings.model_copy(update={"queued_limit": 2}),
-    )
-    api.submit()
-    api.submit()
-    answer = api.http.post("/v1/jobs", json=TRAIN)
-    assert (answer.status_code, answer.json()["code"]) == (429, "quota")
-    assert answer.headers["retry-after"]
-
-
 def test_accepted_jobs_bring_tickets_for_live_workers_only(api: Api) -> None:
     def tickets() -> Any:
         return api.redis.llen(key("rq", "queue", "cpu-batch"))

@@ -36,6 +36,7 @@ from workers.resume import starting_points
 LANE = "cpu-batch"
 LEASE_MS = 3_600_000  # never over by itself
 MOST_QUEUED = 2
+LIMITS = {"ann": calls.Limits(MOST_QUEUED, 0, 0), "bob": calls.Limits(MOST_QUEUED, 1, 0)}
 MOST_OPEN = 4  # jobs that have not ended, so that each gets far
 
 STALE = st.sampled_from([False, False, True])
@@ -77,7 +78,7 @@ class Scripts(RuleBasedStateMachine):
     def start(self, made: list[tuple[str, int, int]], claims: list[str]) -> Any:
         """Some jobs, and some of them claimed, so that short examples get somewhere."""
         self.redis.flushall()
-        self.model = Model()
+        self.model = Model({owner: limits.running for owner, limits in LIMITS.items()})
         self.accepted: dict[str, calls.Call[calls.Accepted]] = {}
         self.nonces: dict[str, tuple[str, tuple[str, int]]] = {}
         self.counter = 0
@@ -114,7 +115,7 @@ class Scripts(RuleBasedStateMachine):
             calls.NewJob(new.id, "train", LANE, {}, **chosen),  # type: ignore[arg-type]
             idempotency=idempotency,
             body_sha=body,
-            most_queued=MOST_QUEUED,
+            limits=LIMITS[owner],
         )
         answer = self.run(call)
         assert (answer.outcome, answer.job) == self.model.accept(new, idempotency, body, MOST_QUEUED)

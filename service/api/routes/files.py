@@ -13,11 +13,12 @@ from service.api.backend import answer, backend_of, principal_of
 from service.api.catalogue import RedisCatalogue
 from service.api.download import blob_response
 from service.api.pages import Page, page_of
+from service.api.submit import bytes_quota
 from service.api.uploads import store_upload
 from service.errors import NotFoundError
 from service.ids import new_id
-from service.jobs.calls import dumps
-from service.jobs.records import Json, key
+from service.jobs.calls import arun, drop_file, keep_file
+from service.jobs.records import Json
 
 router = APIRouter(prefix="/v1/files", tags=["files"])
 
@@ -79,11 +80,9 @@ async def upload_file(request: Request) -> Response:
         "characters": form.check.characters,
         "alphabet": form.check.alphabet,
     }
-    async with backend.redis.pipeline(transaction=True) as pipe:
-        pipe.set(key("file", file_id), dumps(record))
-        for scope in ("*", principal.owner):
-            pipe.zadd(key("files", scope), {file_id: 0})
-        await pipe.execute()
+    most = principal.limits.bytes
+    if not await arun(backend.redis, keep_file(file_id, record, most)):
+        raise bytes_quota(most)
     return JSONResponse(file_view(record), 201, {"Location": f"/v1/files/{file_id}"})
 
 
@@ -122,10 +121,6 @@ async def get_content(request: Request, file_id: str) -> Response:
 @router.delete("/{file_id}", summary="Delete a file")
 async def delete_file(request: Request, file_id: str) -> dict[str, Any]:
     """Jobs that were accepted with it keep its text."""
-    record = await _record(request, file_id)
-    async with backend_of(request).redis.pipeline(transaction=True) as pipe:
-        pipe.delete(key("file", file_id))
-        for scope in ("*", record["owner"]):
-            pipe.zrem(key("files", scope), file_id)
-        await pipe.execute()
+    await _record(request, file_id)
+    await arun(backend_of(request).redis, drop_file(file_id))
     return {"id": file_id, "object": "file", "deleted": True}

@@ -12,7 +12,9 @@
 -- gradmill:work                             hash    lane -> estimated run time of all that is queued there (ms)
 -- gradmill:served:{lane}                    hash    owner -> ordinal of its last claim
 -- gradmill:leases                           zset    running ids by the end of their lease (ms)
--- gradmill:usage:{owner}                    hash    state -> number of jobs that are not terminal
+-- gradmill:usage:{owner}                    hash    state -> number of jobs that are not terminal; bytes -> of uploads
+--                                                   and checkpoints
+-- gradmill:counts                           hash    ended:{kind}:{state}, lost:{code} -> how often since the beginning
 -- gradmill:changes                          stream  capped: state changes of all jobs that are listed
 -- gradmill:workers, gradmill:workers:{lane} hash, zset   name -> description; name by last heartbeat (ms)
 -- gradmill:claim:{worker}                   hash    nonce, job, token of the worker's last claim
@@ -25,6 +27,7 @@ local LEASES_READ = 100        -- running jobs that an expected start takes into
 local CHANGES_KEPT = 10000
 local ATTEMPTS_KEPT = 50
 local CLAIM_KEPT_S = 86400     -- since the worker's last call
+local LOWEST, HIGHEST = -10, 10  -- priorities
 local PRIORITY_SPAN = 2 ^ 44   -- more than there will ever be arrivals
 
 local function now()
@@ -37,7 +40,7 @@ local function key_of(id)
 end
 
 local FIELDS = { 'state', 'kind', 'owner', 'lane', 'priority', 'ephemeral', 'attempt', 'failures', 'max_attempts',
-  'arrival', 'worker', 'want', 'lease_ms', 'running_since', 'ran_ms', 'appended', 'finished_by', 'released',
+  'arrival', 'worker', 'want', 'lease_ms', 'running_since', 'ran_ms', 'appended', 'finished_by', 'released', 'most_running', 'bytes',
   'estimate_ms' }
 
 -- The fields that guards and transitions read, or nil for an unknown id.
@@ -85,6 +88,22 @@ local function index_key(scope, job, state)
   return PREFIX .. 'jobs:' .. scope .. ':' .. job.kind .. ':' .. state
 end
 
+-- What operators watch: never reset.
+local function tally(what)
+  redis.call('HINCRBY', PREFIX .. 'counts', what, 1)
+end
+
+-- Adds to the bytes that an owner has stored.
+local function charge(owner, bytes)
+  if bytes ~= 0 then
+    redis.call('HINCRBY', PREFIX .. 'usage:' .. owner, 'bytes', string.format('%.0f', bytes))
+  end
+end
+
+local function used_bytes(owner)
+  return tonumber(redis.call('HGET', PREFIX .. 'usage:' .. owner, 'bytes') or 0)
+end
+
 local function count(job, state, by)
   if not TERMINAL[state] then
     redis.call('HINCRBY', PREFIX .. 'usage:' .. job.owner, state, by)
@@ -104,6 +123,7 @@ local function move(job, state, detail, at)
   detail.state = state
   local seq = emit(job, 'state', cjson.encode(detail), at)
   if TERMINAL[state] then
+    tally('ended:' .. job.kind .. ':' .. state)
     redis.call('HSET', key_of(job.id), 'ended_at', at)
   end
   if job.ephemeral == '1' then
@@ -250,6 +270,7 @@ end
 local function lose(job, code, message, at)
   local pausing = job.want == 'pause'
   end_attempt(job, code, at)
+  tally('lost:' .. code)
   local failures = redis.call('HINCRBY', key_of(job.id), 'failures', 1)
   if job.state == 'cancelling' then
     move(job, 'cancelled', { reason = code }, at)
