@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
+from functools import partial
 from math import inf, prod
 from typing import Literal, Protocol
 from weakref import WeakKeyDictionary, finalize
@@ -27,8 +28,8 @@ _MOST_IDLE = 4  # steps of one model
 class Decoder(Protocol):
     """Turns a growing text into the logits of what comes next."""
 
-    def feed(self, token: int) -> Tensor:
-        """Logits (vocab_size,) after one more token."""
+    def read(self, tokens: Sequence[int]) -> Tensor:
+        """Logits (vocab_size,) after at least one more token."""
         ...
 
 
@@ -39,19 +40,15 @@ class WindowDecoder:
         self._model = model.eval()
         self._tokens: list[int] = []
 
-    def feed(self, token: int) -> Tensor:
-        self._tokens = [*self._tokens, token][-self._model.config.seq_len :]
+    def read(self, tokens: Sequence[int]) -> Tensor:
+        self._tokens = [*self._tokens, *tokens][-self._model.config.seq_len :]
         return last_logits(self._model, self._tokens)
 
 
 def last_logits(model: LanguageModel, tokens: Sequence[int]) -> Tensor:
     """Logits (vocab_size,) of what follows ``tokens``, computed from all of them."""
-    return _last_of(model, Tensor([list(tokens)], int64))
-
-
-def _last_of(model: LanguageModel, tokens: Tensor) -> Tensor:
     with no_grad():
-        return model(tokens)[0, -1]
+        return model(Tensor([list(tokens)], int64))[0, -1]
 
 
 class GPTDecoder:
@@ -63,22 +60,28 @@ class GPTDecoder:
     """
 
     def __init__(self, model: GPT, window: Window) -> None:
-        self._model = model
-        self._window = window
+        self._slides = model.positions is None
         self._room = model.config.seq_len
+        self._kept = self._room // 2 if window == "half" else self._room - 1
+        """Tokens that are read again, and at once, when the room ends."""
         self._tokens: list[int] = []
         self._step = _borrowed(model, self)
 
-    def feed(self, token: int) -> Tensor:
-        if self._model.positions is not None and len(self._tokens) == self._room:
-            if self._window == "exact":
-                self._tokens = [*self._tokens[1:], token]
-                return self._step.whole(Tensor([self._tokens], int64))
-            again, self._tokens = self._tokens[self._room - self._room // 2 :], []
-            for old in again:
-                self.feed(old)
-        self._tokens.append(token)
-        return self._step.run(token, len(self._tokens) - 1)
+    def read(self, tokens: Sequence[int]) -> Tensor:
+        """Logits (vocab_size,) after at least one more token. Raises IndexError for one that is none."""
+        rest = list(tokens)
+        while True:
+            if len(self._tokens) == self._room and not self._slides:
+                rest, self._tokens = self._tokens[self._room - self._kept :] + rest, []
+            start = len(self._tokens)
+            count = self._kept + 1
+            if not count <= min(len(rest), self._room - start):
+                count = 1
+            self._tokens += rest[:count]
+            logits = self._step.run(rest[:count], start)
+            rest = rest[count:]
+            if not rest:
+                return logits
 
 
 class _Streamed(Module):
@@ -102,7 +105,7 @@ class _Streamed(Module):
 
 
 class _GPTStep:
-    """The computation of one position: a plan that holds the memory as its state.
+    """The computation of one more position, or of many: plans that hold the memory as their state.
 
     It outlives the decoder that uses it, and holds the model's parameters, but not the model.
     """
@@ -121,9 +124,8 @@ class _GPTStep:
         self._memories = [
             KeysAndValues(self._nothing.detach(), self._nothing.detach()) for _ in range(config.num_layers)
         ]
-        self._token = self._position = 0
-        self._forward = compile(self._logits)
-        self.whole = compile(self._last_logits)
+        self._numbers: list[int] = []
+        self._forward: dict[int, Callable[[], Tensor]] = {}
 
     def renew(self) -> None:
         """For the parameters as they are now, having seen nothing: what the masks hide is finite again."""
@@ -133,33 +135,36 @@ class _GPTStep:
             memory.keys.assign(self._nothing)
             memory.values.assign(self._nothing)
 
-    def run(self, token: int, position: int) -> Tensor:
-        """Logits (vocab_size,) with ``token`` at ``position``, in place of that ``room`` before it."""
-        if not 0 <= token < self._config.vocab_size:
-            raise IndexError(f"token {token} is outside the vocabulary of {self._config.vocab_size}")
-        self._token, self._position = token, position
-        return self._forward()
+    def run(self, tokens: Sequence[int], position: int) -> Tensor:
+        """Logits (vocab_size,) after ``tokens`` at ``position`` and behind it, modulo ``room``."""
+        for token in tokens:
+            if not 0 <= token < self._config.vocab_size:
+                raise IndexError(f"token {token} is outside the vocabulary of {self._config.vocab_size}")
+        self._numbers = [position, *tokens]
+        forward = self._forward.get(len(tokens))
+        if forward is None:
+            forward = self._forward[len(tokens)] = compile(partial(self._logits, len(tokens)))
+        return forward()
 
     def _given(self) -> list[Array]:
-        return [Array.from_list([self._token, self._position], (2,), int64)]
+        return [Array.from_list(self._numbers, (len(self._numbers),), int64)]
 
-    def _logits(self) -> Tensor:
-        (given,) = from_host(self._given, [((2,), int64)])
-        token, position = given[:1], given[1:]
+    def _logits(self, count: int) -> Tensor:
+        (numbers,) = from_host(self._given, [((1 + count,), int64)])
+        start, tokens = numbers[:1], numbers[1:]
         model, room = self._model, self._room
         with no_grad():
-            x = model.embedding(token.unsqueeze(0))
+            positions, slots = start + arange(count), arange(room)
+            x = model.embedding(tokens.unsqueeze(0))
             turn = None
             if model.positions is None:
-                turn = rotation(position, self._size, float32)
+                turn = rotation(positions, self._size, float32)
             else:
-                x = x + model.positions[position]
-            slots = arange(room)
-            place = Place(slots == position % room, where(slots <= position, 0.0, -inf), turn)
+                x = x + model.positions[positions]
+            order = (slots - start) % room  # which of the tokens goes into each slot
+            bias = where(slots <= positions.unsqueeze(1), 0.0, -inf)
+            place = Place(order < count, order.clamp(0, count - 1) if count > 1 else None, bias, turn)
             return model.step(x, self._memories, place).flatten()
-
-    def _last_logits(self, tokens: Tensor) -> Tensor:
-        return _last_of(self._model, tokens)
 
 
 _idle: WeakKeyDictionary[GPT, list[_GPTStep]] = WeakKeyDictionary()
@@ -186,10 +191,3 @@ def _give_back(idle: list[_GPTStep], step: _GPTStep) -> None:
 def decoder_of(model: LanguageModel, window: Window) -> Decoder:
     """A decoder that has read nothing yet."""
     return GPTDecoder(model, window) if isinstance(model, GPT) else WindowDecoder(model)
-
-
-def read(decoder: Decoder, tokens: Sequence[int]) -> Tensor:
-    """Feeds at least one token; the logits after the last."""
-    for token in tokens[:-1]:
-        decoder.feed(token)
-    return decoder.feed(tokens[-1])
