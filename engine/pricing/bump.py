@@ -12,7 +12,7 @@ from engine.pricing.spec.models import Heston
 _TIMES_OF_PRODUCTS = ("start", "choice")
 
 
-class NotMovable(ValueError):
+class NotMovableError(ValueError):
     """The contract has no neighbour in that direction: a date would cross today."""
 
 
@@ -20,7 +20,7 @@ def bumped(spec: Spec, parameter: str, by: float, assets: tuple[int, ...] | None
     """``spec`` with ``parameter`` raised by ``by``, for the given assets or for all.
 
     Parameters: spot, vol, rate, yield (parallel moves of curves), time (all dates later), v0 (Heston's),
-    corr (between two assets). NotMovable where there is no such neighbour.
+    corr (between two assets). NotMovableError where there is no such neighbour.
     """
     return _MOVES[parameter](spec, by, assets)
 
@@ -40,7 +40,7 @@ def _move_spot(spec: Spec, by: float, assets: tuple[int, ...] | None) -> Spec:
 
 def _move_vol(spec: Spec, by: float, assets: tuple[int, ...] | None) -> Spec:
     if not spec.market.vols:
-        raise NotMovable("the model has no single volatility")
+        raise NotMovableError("the model has no single volatility")
     return replace(spec, market=replace(spec.market, vols=_moved(spec.market.vols, by, assets)))
 
 
@@ -54,13 +54,13 @@ def _move_yield(spec: Spec, by: float, assets: tuple[int, ...] | None) -> Spec:
 
 def _move_v0(spec: Spec, by: float, assets: tuple[int, ...] | None) -> Spec:
     if not isinstance(spec.model, Heston):
-        raise NotMovable("the model has no variance today")
+        raise NotMovableError("the model has no variance today")
     return replace(spec, model=replace(spec.model, v0=spec.model.v0 + by))
 
 
 def _move_corr(spec: Spec, by: float, assets: tuple[int, ...] | None) -> Spec:
     if assets is None or len(assets) != 2:
-        raise NotMovable("a correlation belongs to two assets")
+        raise NotMovableError("a correlation belongs to two assets")
     rows = [list(row) for row in spec.market.correlation]
     i, j = assets
     rows[i][j] += by
@@ -91,7 +91,7 @@ def _move_time(spec: Spec, by: float, assets: tuple[int, ...] | None) -> Spec:
 
 def _later(time: float, by: float) -> float:
     if time <= 0.0 or time + by < 0.0:
-        raise NotMovable("a date is today")
+        raise NotMovableError("a date is today")
     return time + by
 
 
@@ -104,7 +104,7 @@ def _delay_fields(part: Any, by: float) -> Any:
     for field in fields(part):
         value = getattr(part, field.name)
         if isinstance(value, Averaging) and value.continuous:
-            raise NotMovable("a continuous average begins today")
+            raise NotMovableError("a continuous average begins today")
         if isinstance(value, Averaging | Monitoring | Schedule):
             changes[field.name] = (
                 value if value.times is None else replace(value, times=_delayed(value.times, by))

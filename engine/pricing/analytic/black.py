@@ -55,7 +55,7 @@ def european(spec: Spec) -> float:
 
 
 def european_greeks(spec: Spec) -> Mapping[str, float]:
-    """Merton's Greeks; none where a curve bends or cash dividends are paid, or where the law is degenerate."""
+    """Merton's Greeks; none where a curve bends, cash dividends are paid, or the law is degenerate."""
     product, market, time = spec.product, spec.market, spec.expiry
     assert isinstance(product, European)
     constant = market.rate.is_constant and market.yields[0].is_constant and market.vols[0].is_constant
@@ -122,6 +122,8 @@ def quanto(spec: Spec) -> float:
     mean = spec.spot * exp(drift)
     return product.fx * market.discount(time) * black(product.type, mean, product.strike, deviation(spec))
 
+
+_BINARY = "Rubinstein, Reiner (1991): Unscrambling the binary code"
 
 METHODS = (
     Method(

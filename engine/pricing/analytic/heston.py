@@ -14,7 +14,7 @@ from engine.pricing.spec import Heston, Spec
 from engine.pricing.spec.products import European, VarianceSwap
 
 _RULE = legendre(16)
-_SMALL = 1e-18
+_SMALL = 1e-16
 _MOST_PANELS = 4000
 
 
@@ -68,7 +68,8 @@ def european(spec: Spec) -> float:
 
 def _difference(model: Heston, time: float, k: float, variance: float) -> float:
     """The integral over u > 0 of Re exp(i u k) (heston - lognormal) / (u^2 + 1/4)."""
-    longest = 4.0 / (abs(k) + 2.0 * sqrt(variance) + 0.02)
+    turning = abs(k) + abs(model.rho) / model.xi * (model.v0 + model.kappa * model.theta * time)
+    longest = 12.0 / (turning + 1e-3)
     total, start, width = 0.0, 0.0, min(0.5, longest)
     for _ in range(_MOST_PANELS):
         half = 0.5 * width

@@ -62,11 +62,9 @@ def digital(spec: Spec) -> float:
     return spec.market.discount(spec.expiry) * product.payout * total
 
 
+_SOURCE = "Merton (1976): Option pricing when underlying stock returns are discontinuous"
+
 METHODS = (
-    Method(
-        European, MertonJumps, "series", "Merton (1976): Option pricing with discontinuous returns", european
-    ),
-    Method(
-        Digital, MertonJumps, "series", "Merton (1976): Option pricing with discontinuous returns", digital
-    ),
+    Method(European, MertonJumps, "series", _SOURCE, european),
+    Method(Digital, MertonJumps, "series", _SOURCE, digital),
 )

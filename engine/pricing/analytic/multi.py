@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from math import exp, inf, log, sqrt
 
 from engine.pricing.analytic.black import black, forward
@@ -118,7 +119,7 @@ def kinked_cuts(
     coarse = [-reach + 2.0 * reach * i / 32.0 for i in range(33)]
     cuts = set(coarse)
     for f, is_bend in ((excess, True), (owed, False)):
-        for left, right in zip(coarse, coarse[1:], strict=False):
+        for left, right in pairwise(coarse):
             if (f(left) < 0.0) != (f(right) < 0.0):
                 at = find_root(f, left, right)
                 cuts.add(at)

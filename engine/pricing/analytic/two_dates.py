@@ -33,7 +33,7 @@ def has_no_global_bounds(spec: Spec) -> bool:
 
 
 def cliquet(spec: Spec) -> float:
-    """Each period's return is a call spread: floor + (R - floor)^+ - (R - cap)^+, with R = S_i/S_{i-1} - 1."""
+    """Each return R is paid as a call spread: floor + (R - floor)^+ - (R - cap)^+."""
     product, market = spec.product, spec.market
     assert isinstance(product, Cliquet)
     total, start = 0.0, 0.0

@@ -36,9 +36,9 @@ def cdf2(x: float, y: float, rho: float) -> float:
     Plackett's identity (Biometrika 41, 1954): the derivative in rho is the density, so the probability is an
     integral over theta = asin(rho) from the nearest correlation at which it is known: 0, or 1 or -1.
     """
-    if x == inf or y == inf:
+    if inf in (x, y):
         return cdf(min(x, y))
-    if x == -inf or y == -inf:
+    if -inf in (x, y):
         return 0.0
     if abs(rho) < 0.8:
         return cdf(x) * cdf(y) + _over_angle(x, y, 0.0, asin(rho)) / (2.0 * pi)

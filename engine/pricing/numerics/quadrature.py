@@ -11,7 +11,7 @@ Rule = Sequence[tuple[float, float]]
 
 @cache
 def legendre(n: int) -> Rule:
-    """Nodes and weights of the ``n``-point Gauss-Legendre rule on [-1, 1], nodes rising, by Newton's method."""
+    """Nodes and weights of the ``n``-point Gauss-Legendre rule on [-1, 1], by Newton's method."""
     pairs = []
     for i in range((n + 1) // 2):
         x = cos(pi * (i + 0.75) / (n + 0.5))

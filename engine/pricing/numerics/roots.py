@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from math import sqrt
 
 
 def find_root(f: Callable[[float], float], low: float, high: float) -> float:
@@ -22,7 +23,7 @@ def find_root(f: Callable[[float], float], low: float, high: float) -> float:
     for _ in range(200):
         middle = 0.5 * (low + high)
         at_middle = f(middle)
-        root = (at_middle * at_middle - at_low * at_high) ** 0.5
+        root = sqrt(at_middle * at_middle - at_low * at_high)
         if root == 0.0:
             return middle
         guess = middle + (middle - low) * (at_middle if at_low > at_high else -at_middle) / root

@@ -24,10 +24,14 @@ class Curve:
 
     def integral(self, start: float, end: float) -> float:
         """The integral from ``start`` to ``end`` (years)."""
+        if not self.until:
+            return self.values[0] * (end - start)
         return self._integrate(start, end, self.values)
 
     def integral_of_square(self, start: float, end: float) -> float:
         """The integral of the square, which is the total variance of a volatility."""
+        if not self.until:
+            return self.values[0] * self.values[0] * (end - start)
         return self._integrate(start, end, tuple(value * value for value in self.values))
 
     def mean(self, expiry: float) -> float:
@@ -45,8 +49,6 @@ class Curve:
         return replace(self, until=tuple(time + by for time in self.until))
 
     def _integrate(self, start: float, end: float, values: tuple[float, ...]) -> float:
-        if self.is_constant:
-            return values[0] * (end - start)
         total, left = 0.0, start
         for until, value in zip(self.until, values, strict=False):
             right = min(max(until, left), end)
