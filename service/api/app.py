@@ -14,6 +14,7 @@ from service.api.head import Head
 from service.api.openapi import add_openapi
 from service.api.problems import add_problem_handlers
 from service.api.routes import (
+    artifacts,
     blobs,
     checkpoints,
     completions,
@@ -22,6 +23,7 @@ from service.api.routes import (
     files,
     jobs,
     keys,
+    logs,
     metrics,
     models,
     ops,
@@ -32,7 +34,7 @@ from service.api.sweeper import sweep_forever
 from service.jobs.schema import check_schema
 from service.settings import Settings
 
-ROUTERS = (jobs, events, metrics, checkpoints, files, models, completions, keys, blobs, ops)
+ROUTERS = (jobs, events, metrics, logs, checkpoints, artifacts, files, models, completions, keys, blobs, ops)
 DESCRIPTION = "Train, sample and more on a tensor engine whose every stage can be read."
 
 

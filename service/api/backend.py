@@ -14,10 +14,12 @@ from redis.asyncio import Redis as AsyncRedis
 from redis.exceptions import RedisError
 
 from service.api.changes import ChangeFeed
+from service.api.gather import Gatherer
 from service.api.hub import Hub
 from service.api.keys import KeyRing, Principal, load_keys
 from service.api.log import EventLog
-from service.api.metrics import MetricStore
+from service.api.logtext import LogText
+from service.api.metrics import Metrics
 from service.blobs import CollectedStore, open_folder
 from service.errors import NotFoundError
 from service.ids import is_id
@@ -72,7 +74,8 @@ class Backend:
     log: EventLog
     hub: Hub
     changes: ChangeFeed
-    metrics: MetricStore
+    metrics: Gatherer[Metrics]
+    texts: Gatherer[LogText]
     waker: Waker
     keys: KeyRing
 
@@ -118,7 +121,8 @@ def make_backend(settings: Settings) -> Backend:
         log=log_,
         hub=Hub(redis, reader, log_),
         changes=ChangeFeed(redis, reader),
-        metrics=MetricStore(log_),
+        metrics=Gatherer(log_, Metrics),
+        texts=Gatherer(log_, LogText),
         waker=Waker(sync),
         keys=keys,
     )

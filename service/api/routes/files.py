@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -11,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from service.api.backend import answer, backend_of, principal_of
 from service.api.catalogue import RedisCatalogue
-from service.api.download import blob_response
+from service.api.download import blob_response, clean_name
 from service.api.pages import Page, page_of
 from service.api.submit import bytes_quota
 from service.api.uploads import store_upload
@@ -84,11 +83,6 @@ async def upload_file(request: Request) -> Response:
     if not await arun(backend.redis, keep_file(file_id, record, most)):
         raise bytes_quota(most)
     return JSONResponse(file_view(record), 201, {"Location": f"/v1/files/{file_id}"})
-
-
-def clean_name(name: str) -> str:
-    """The last part of a file name, without control characters; only ever shown, never a path."""
-    return re.sub(r"[\x00-\x1f\x7f]", "", re.split(r"[/\\]", name)[-1])[:255] or "file"
 
 
 @router.get("", summary="List files")
