@@ -25,7 +25,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def compile(function: Callable[P, R]) -> Compiled[P, R]:
+def compile(function: Callable[P, R], *, remat: int | None = None) -> Compiled[P, R]:
     """``function`` as a plan: few kernels, one call, the same bits.
 
     It takes and gives Tensors, and lists, tuples, dicts and dataclasses of them; it may use modules,
@@ -35,16 +35,19 @@ def compile(function: Callable[P, R]) -> Compiled[P, R]:
     modules and each choice of gradients present; its other effects happen then only. Leading sizes of its
     arguments are symbols from 2 on, and one plan serves them all, unless the function needs them as numbers.
     A value asked for in it (``item()``, ``bool``, printing) is a TracingError. Results have no history.
-    Where there is no C compiler the function runs as it is. Calls from several threads take turns.
+    With ``remat`` values are computed again until no more than so many bytes of them are kept at once (0: as
+    few as possible). Where there is no C compiler the function runs as it is. Calls from several threads take
+    turns.
     """
-    return Compiled(function)
+    return Compiled(function, remat)
 
 
 class Compiled(Generic[P, R]):
     """A function that ``compile`` returned."""
 
-    def __init__(self, function: Callable[P, R]) -> None:
+    def __init__(self, function: Callable[P, R], remat: int | None) -> None:
         self._function = function
+        self._remat = remat
         self._traced: dict[Any, list[Traced]] = {}
         self._met: dict[Any, list[Traced]] = {}  # the same by everything that calls so far were like
         self._symbols: dict[Any, int] = {}  # how many a function can be traced with, where not all
@@ -82,7 +85,7 @@ class Compiled(Generic[P, R]):
         widest = about, own
         while True:
             try:
-                return trace(self._function, args, kwargs, tensors, own), own
+                return trace(self._function, args, kwargs, tensors, own, self._remat), own
             except (ValueError, TypeError, KeyError):
                 if not own.leaders:
                     raise
