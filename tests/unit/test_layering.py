@@ -14,8 +14,10 @@ ROOT = Path(__file__).parents[2]
 ENGINE_DEPENDENCIES = {"engine", "cffi", *sys.stdlib_module_names}
 LIGHT_ENGINE_MODULES = {
     "engine.core.dtype",
+    "engine.core.work",
     "engine.errors",
     "engine.expression",
+    "engine.expression.presets",
     "engine.expression.tensors",
     "engine.graph_json",
     "engine.models.config",
