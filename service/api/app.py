@@ -14,6 +14,7 @@ from service.api.head import Head
 from service.api.openapi import add_openapi
 from service.api.problems import add_problem_handlers
 from service.api.routes import (
+    aliases,
     artifacts,
     blobs,
     checkpoints,
@@ -34,7 +35,21 @@ from service.api.sweeper import sweep_forever
 from service.jobs.schema import check_schema
 from service.settings import Settings
 
-ROUTERS = (jobs, events, metrics, logs, checkpoints, artifacts, files, models, completions, keys, blobs, ops)
+ROUTERS = (
+    jobs,
+    events,
+    metrics,
+    logs,
+    checkpoints,
+    artifacts,
+    files,
+    models,
+    aliases,
+    completions,
+    keys,
+    blobs,
+    ops,
+)
 DESCRIPTION = "Train, sample and more on a tensor engine whose every stage can be read."
 
 
@@ -69,7 +84,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(dashboard.dashboard_router())
     app.router.default = dashboard.fallback()  # no mount: it would take every path, whatever the method
     add_problem_handlers(app)
-    add_openapi(app, Options, [completions.CompletionRequest, keys.KeyRequest])
+    add_openapi(app, Options, [aliases.AliasRequest, completions.CompletionRequest, keys.KeyRequest])
     app.add_middleware(Head)
     app.add_middleware(Guard, settings=settings, keys=backend.keys)
     return app
