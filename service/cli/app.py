@@ -15,6 +15,7 @@ from service.cli.refusal import say_error
 
 COMMANDS = {
     "up": "Start the whole system on this machine.",
+    "serve": "Run the API alone, for workers elsewhere.",
     "worker": "Run this machine's workers for a system elsewhere.",
     "train": "Train a model and watch it learn.",
     "sample": "Continue a prompt with a trained model.",
