@@ -19,7 +19,7 @@ from engine.compiler.lower import Lowered, lower
 from engine.compiler.nested import draw_nested
 from engine.compiler.remat import rematerialise
 from engine.compiler.simplify import simplify
-from engine.compiler.steps import CondStep, FusedStep, LoopStep, SingleStep, Step
+from engine.compiler.steps import ChainStep, CondStep, FusedStep, LoopStep, SingleStep, Step
 from engine.core.node import Node
 from engine.emit.dot import print_fused_dot
 from engine.emit.kernel import print_kernel
@@ -228,11 +228,19 @@ def _is_in_place(steps: Sequence[Step], results: Sequence[Access], old: Node, ow
         return False
     if any(is_checked(step) and step.level >= home.level for step in steps):
         return False
-    if old in home.reads:
-        taken = isinstance(home, FusedStep) and (old, own.source) in home.takeovers
-        if not taken:
-            return False
+    if old in home.reads and not _takes_over(home, old, own.source):
+        return False
     return all(step.level < home.level for step in steps if old in step.reads and step is not home)
+
+
+def _takes_over(step: Step, old: Node, new: Node) -> bool:
+    """Whether each element of ``old`` is read for the last time before the same of ``new`` is written."""
+    parts = step.parts if isinstance(step, ChainStep) else (step,)
+    readers = [part for part in parts if old in part.reads]
+    if len(readers) > 1:
+        return False
+    (reader,) = readers
+    return isinstance(reader, FusedStep) and (old, new) in reader.takeovers
 
 
 def is_checked(step: Step) -> bool:
