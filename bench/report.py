@@ -28,6 +28,8 @@ def main() -> None:
 def _section(path: Path) -> str:
     result = json.loads(path.read_text())
     machine = ", ".join(f"{name} {value}" for name, value in result["machine"].items())
+    if "figures" in result:
+        return _figures(path.stem, machine, result["figures"])
     peers = sorted({who for row in result["rows"] for who in row["ratios"]})
     lines = [
         f"## {path.stem}",
@@ -40,6 +42,16 @@ def _section(path: Path) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _figures(name: str, machine: str, figures: list[dict[str, Any]]) -> str:
+    """Numbers with a bar each instead of a peer."""
+    lines = [f"## {name}", "", f"`python -m bench.{name}` on {machine}.", ""]
+    lines += ["| what | measured | bar | |", "| --- | ---: | ---: | --- |"]
+    for each in figures:
+        bar = "–" if each["bar"] is None else f"{'≥' if each['at_least'] else '≤'} {each['bar']:,g}"
+        lines.append(f"| {each['name']} | {each['value']:,.1f} {each['unit']} | {bar} | {each['verdict']} |")
+    return "\n".join([*lines, ""])
 
 
 def _line(row: dict[str, Any], peers: list[str]) -> str:

@@ -1,7 +1,8 @@
 """Characters a second from the 550,977-parameter GPT beside torch eager: ``python -m bench.sample``.
 
 "inside the context" generates the 31 characters that follow one, preparation included; "past the
-context" 256 of them, where torch too reads the last half again whenever the context is full.
+context" 256 of them, where torch too reads the last half again whenever the context is full; with "exact"
+both compute the whole context for each character then.
 """
 
 from __future__ import annotations
@@ -14,25 +15,31 @@ from typing import Any
 from bench.pairing import OURS, compare, write
 from bench.train_step import new_model
 from engine.data.tokenizer import CharTokenizer
+from engine.models.decoding import Window
 from engine.models.sampling import generate
 from engine.nn import GPT
 
 CHARACTERS = "\n" + "".join(map(chr, range(33, 97)))
-LENGTHS = {"inside the context": 31, "past the context": 256}
+TEXTS: list[tuple[str, int, Window]] = [
+    ("inside the context", 31, "half"),
+    ("past the context", 256, "half"),
+    ("past the context, exact", 256, "exact"),
+]
 
 
-def our_text(model: GPT, count: int) -> Callable[[], object]:
+def our_text(model: GPT, count: int, window: Window) -> Callable[[], object]:
     tokenizer = CharTokenizer(CHARACTERS)
-    return lambda: list(generate(model, tokenizer, "\n", max_tokens=count, seed=1))
+    return lambda: list(generate(model, tokenizer, "\n", max_tokens=count, seed=1, window=window))
 
 
-def torch_text(model: GPT, count: int) -> Callable[[], object]:
+def torch_text(model: GPT, count: int, window: Window) -> Callable[[], object]:
     import torch
 
     from bench.torch_gpt import TorchGPT
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     peer, room = TorchGPT(model).eval(), model.config.seq_len
+    kept = room // 2 if window == "half" else room - 1
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def text() -> list[int]:
@@ -43,7 +50,7 @@ def torch_text(model: GPT, count: int) -> Callable[[], object]:
             token = int(torch.multinomial(logits[0, -1].softmax(-1), 1))
             start = len(seen)
             if start == room:
-                seen, memories, start = seen[room // 2 :], fresh_memories(model), 0
+                seen, memories, start = seen[room - kept :], fresh_memories(model), 0
                 fed = [*seen, token]
             else:
                 fed = [token]
@@ -61,10 +68,10 @@ def fresh_memories(model: GPT) -> list[list[Any]]:
 def main() -> None:
     rows = []
     model = new_model()
-    for name, count in LENGTHS.items():
-        contenders = {OURS: our_text(model, count)}
+    for name, count, window in TEXTS:
+        contenders = {OURS: our_text(model, count, window)}
         if find_spec("torch"):
-            contenders["torch"] = torch_text(model, count)
+            contenders["torch"] = torch_text(model, count, window)
         rows.append(compare(name, contenders, work=count, unit="characters/s", turns=5, min_seconds=0.3))
     write("sample", rows)
 

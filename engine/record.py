@@ -110,17 +110,26 @@ class Graph:
     # ---- running
 
     def compile(
-        self, targets: Any, *, device: CpuDevice | None = None, threads: int | None = None
+        self,
+        targets: Any,
+        *,
+        remat: int | None = None,
+        device: CpuDevice | None = None,
+        threads: int | None = None,
     ) -> RecordedPlan:
         """The plan of a tree of Tensors; it serves every size of the symbols.
 
-        ``threads`` sets those of the process. Raises DeviceError without a C compiler.
+        With ``remat`` values are computed again, with the same bits, until no more than so many bytes of them
+        are kept at once (0: as few as possible). ``threads`` sets those of the process. Raises DeviceError
+        without a C compiler.
         """
         own = device or (current_device() if threads is None else CpuDevice(threads))
         if not isinstance(own, CpuDevice):
             raise DeviceError(f"plans are compiled for the cpu device, not for {own.name}; use interpret()")
         structure, nodes, leaves = self._targets(targets)
-        return RecordedPlan(Plan(list(leaves.values()), nodes, own, names=leaves), structure, leaves)
+        return RecordedPlan(
+            Plan(list(leaves.values()), nodes, own, names=leaves, remat=remat), structure, leaves
+        )
 
     def interpret(self, targets: Any, feeds: Feeds) -> Any:
         """The values of a tree of Tensors, one node a kernel: what every plan must equal bit for bit."""
@@ -149,6 +158,11 @@ class RecordedPlan:
         self.plan = plan
         self._structure = structure
         self._leaves = leaves
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The inputs that the targets read."""
+        return tuple(self._leaves)
 
     def run(self, feeds: Feeds) -> Any:
         """The results for these feeds. Any number of threads may run it at once.

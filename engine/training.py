@@ -155,6 +155,11 @@ class Training:
         self._optimizer.zero_grad()
         return loss, norm
 
+    def describe(self) -> str:
+        """The plan of a training step: its kernels, and why they are as they are; empty without one."""
+        plans = self._compiled_step.plans
+        return plans[-1].describe() if plans else ""
+
     def _switch(self, training: bool) -> None:
         if self.model.training is not training:
             self.model.train(training)

@@ -181,7 +181,7 @@ class Client:
         self, *, state: str | None = None, kind: str | None = None, limit: int = 20, after: str | None = None
     ) -> Page:
         """One page of jobs, newest first; ``after`` is the last id of the page before."""
-        given = {"status": state, "kind": kind, "limit": limit, "after": after}
+        given = {"state": state, "kind": kind, "limit": limit, "after": after}
         params = {key: value for key, value in given.items() if value is not None}
         page: Page = self._call("GET", "/v1/jobs", params=params)
         return page

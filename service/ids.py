@@ -18,11 +18,19 @@ def _uuid7() -> int:
     return milliseconds << 80 | 7 << 76 | fraction << 64 | 2 << 62 | secrets.randbits(62)
 
 
-def new_id(prefix: str) -> str:
-    """A new identifier such as ``job_06avh5s1c8e73p2r4n9k0xw5tz``."""
-    number = _uuid7()
+def _text(prefix: str, number: int) -> str:
     digits = (ALPHABET[number >> shift & 31] for shift in range(5 * (LENGTH - 1), -1, -5))
     return f"{prefix}_{''.join(digits)}"
+
+
+def new_id(prefix: str) -> str:
+    """A new identifier such as ``job_06avh5s1c8e73p2r4n9k0xw5tz``."""
+    return _text(prefix, _uuid7())
+
+
+def lowest_id(prefix: str, milliseconds: int) -> str:
+    """What is not above any identifier made at this time since the epoch or later."""
+    return _text(prefix, min(max(milliseconds, 0), 2**48 - 1) << 80)
 
 
 def is_id(text: str, prefix: str) -> bool:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 MEBIBYTE = 2**20
+GIBIBYTE = 2**30
 
 
 def _split(value: object) -> object:
     return (
         tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
     )
+
+
+def read_secret(path: Path | None) -> str:
+    """What a file holds beside white space, nothing without a file. ValueError when it can't be read."""
+    if path is None:
+        return ""
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ValueError(f"{path} can't be read: {error.strerror}") from error
 
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
@@ -28,6 +39,9 @@ class Settings(BaseSettings):
     redis_url: str = Field(
         "redis://127.0.0.1:6379/0", description="where Redis is: redis://, rediss:// or unix://"
     )
+    redis_url_file: Path | None = Field(
+        None, description="file with such an address, for one that holds a password; prevails"
+    )
     data_dir: Path = Field(Path("data"), description="folder of blobs and of the embedded server's files")
     host: str = Field("127.0.0.1", description="address to listen on; another than loopback needs a key file")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
@@ -40,7 +54,12 @@ class Settings(BaseSettings):
     )
     body_limit: int = Field(4 * MEBIBYTE, ge=1024, description="largest JSON body")
     upload_limit: int = Field(256 * MEBIBYTE, ge=1, description="largest uploaded file")
+    blob_limit: int = Field(8 * GIBIBYTE, ge=1, description="largest checkpoint, model or other blob")
     queued_limit: int = Field(100_000, ge=0, description="most queued jobs of one key; 0: no bound")
+    running_limit: int = Field(0, ge=0, description="most running jobs of one key; 0: no bound")
+    bytes_limit: int = Field(
+        0, ge=0, description="most bytes of one key's uploads and checkpoints; 0: no bound"
+    )
     lease_s: float = Field(10.0, gt=0, description="silence after which a worker loses its job")
     sweep_s: float = Field(2.0, gt=0, description="how often leases are checked and missing tickets replaced")
     flush_s: float = Field(0.25, gt=0, description="how often a worker sends what a job has to say")
@@ -48,10 +67,21 @@ class Settings(BaseSettings):
     renew_s: float = Field(3.0, gt=0, description="how often a worker renews its lease with nothing to say")
     grace_s: float = Field(10.0, gt=0, description="how long a job may ignore a request to stop")
     stall_s: float = Field(60.0, gt=0, description="time a step may take before it counts as hung")
-
     worker_memory: int | None = Field(
         None, gt=0, description="most address space of a worker process; none: no bound"
     )
+    blob_url: str | None = Field(
+        None,
+        description="address of the API that keeps a worker's blobs; none: the data folder does",
+    )
+    worker_key_file: Path | None = Field(None, description="file with the API key of such a worker")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_redis_url(cls, given: dict[str, Any]) -> dict[str, Any]:
+        if not (file := given.get("redis_url_file")):
+            return given
+        return {**given, "redis_url": read_secret(Path(file))}
 
     @property
     def lease_ms(self) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from engine.autodiff.merge import merge
 from engine.core import build as b
 from engine.core.node import Node
-from engine.core.opdef import OPS
+from engine.core.opdef import OPS, GradientRule
 from engine.core.shapes import text
 from engine.errors import DTypeError, GradientError, ShapeError
 
@@ -94,13 +95,13 @@ def _apply_rule(node: Node, cotangent: Node) -> tuple[Node | None, ...]:
     1000, not NaN.
     """
     row = OPS[node.op]
-    assert row.gradient is not None
+    rule = cast("GradientRule", row.gradient)
     if row.kind != "elementwise" or cotangent.op != "select":
-        return row.gradient(node, cotangent)
+        return rule(node, cotangent)
     mask, inner = _unmask(cotangent)
     if mask is None:
-        return row.gradient(node, cotangent)
-    parts = row.gradient(node, inner)
+        return rule(node, cotangent)
+    parts = rule(node, inner)
     return tuple([_remask(mask, part, inner, cotangent) for part in parts])
 
 

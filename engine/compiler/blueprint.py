@@ -11,14 +11,15 @@ from typing import TypeAlias
 from engine.autodiff.merge import merge
 from engine.compiler.access import Access, whole
 from engine.compiler.chains import chain_all
-from engine.compiler.cluster import Cluster, Refusal, Single
+from engine.compiler.cluster import Cluster, Hosted, Refusal, Single
 from engine.compiler.dots import attach, joined
 from engine.compiler.fuse import Fusion
 from engine.compiler.loopir import Kernel, Load, Store
 from engine.compiler.lower import Lowered, lower
+from engine.compiler.nested import draw_nested
 from engine.compiler.remat import rematerialise
 from engine.compiler.simplify import simplify
-from engine.compiler.steps import FusedStep, SingleStep, Step
+from engine.compiler.steps import ChainStep, CondStep, FusedStep, LoopStep, SingleStep, Step
 from engine.core.node import Node
 from engine.emit.dot import print_fused_dot
 from engine.emit.kernel import print_kernel
@@ -44,6 +45,13 @@ class Blueprint:
     refusals: tuple[Refusal, ...]
     operands: dict[Node, tuple[Node, ...]]
 
+    def texts(self) -> list[str]:
+        """The text of this blueprint, then of those of loops' bodies and conditions' branches."""
+        bodies = [
+            body for step in self.steps if isinstance(step, LoopStep | CondStep) for body in step.bodies
+        ]
+        return [self.text, *[text for body in bodies for text in body.blueprint.texts()]]
+
 
 def draw(targets: Sequence[Node], states: Sequence[State], remat: int | None = None) -> Blueprint:
     """The blueprint of ``targets`` and of the new values of ``states``.
@@ -66,11 +74,16 @@ def draw(targets: Sequence[Node], states: Sequence[State], remat: int | None = N
     in_place = [_is_in_place(steps, results, old, own) for (old, _), own in zip(states, owned, strict=True)]
     steps.sort(key=lambda step: (not step.fixed, step.level))
     operands = {
-        node: tuple([fusion.read(x).source for x in node.inputs]) for node in fusion.home if node.inputs
+        node: tuple([fusion.read(x).source for x in _operands(node)]) for node in fusion.home if node.inputs
     }
     return Blueprint(
         tuple(steps), tuple(results), tuple(owned), tuple(in_place), text, tuple(fusion.refusals), operands
     )
+
+
+def _operands(node: Node) -> tuple[Node, ...]:
+    """What a node is computed from; of a loop's item it is what the loop is."""
+    return node.inputs[0].inputs if node.op == "item" else node.inputs
 
 
 def _lowered(fusion: Fusion, results: Iterable[Access]) -> tuple[list[Step], str]:
@@ -83,6 +96,9 @@ def _lowered(fusion: Fusion, results: Iterable[Access]) -> tuple[list[Step], str
     texts = ['#include "fused.h"\n']
     steps: list[Step] = []
     for step in fusion.steps:
+        if isinstance(step, Hosted):
+            steps.append(draw_nested(step, draw))
+            continue
         if isinstance(step, Single):
             steps.append(SingleStep(step.level, step.fixed, step.node, tuple(step.accesses)))
             continue
@@ -212,13 +228,23 @@ def _is_in_place(steps: Sequence[Step], results: Sequence[Access], old: Node, ow
         return False
     if any(is_checked(step) and step.level >= home.level for step in steps):
         return False
-    if old in home.reads:
-        taken = isinstance(home, FusedStep) and (old, own.source) in home.takeovers
-        if not taken:
-            return False
+    if old in home.reads and not _takes_over(home, old, own.source):
+        return False
     return all(step.level < home.level for step in steps if old in step.reads and step is not home)
+
+
+def _takes_over(step: Step, old: Node, new: Node) -> bool:
+    """Whether each element of ``old`` is read for the last time before the same of ``new`` is written."""
+    parts = step.parts if isinstance(step, ChainStep) else (step,)
+    readers = [part for part in parts if old in part.reads]
+    if len(readers) > 1:
+        return False
+    (reader,) = readers
+    return isinstance(reader, FusedStep) and (old, new) in reader.takeovers
 
 
 def is_checked(step: Step) -> bool:
     """Whether a step refuses indices out of range, which ends the run."""
+    if isinstance(step, LoopStep | CondStep):
+        return any(is_checked(inner) for body in step.bodies for inner in body.blueprint.steps)
     return isinstance(step, SingleStep) and step.node.attrs[-1:] == ("checked",)

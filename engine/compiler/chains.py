@@ -10,8 +10,8 @@ level of the last of them.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence, Set
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence, Set
+from typing import TypeAlias, cast
 
 from engine.compiler.access import Access
 from engine.compiler.extent import product, quotient, solid
@@ -31,14 +31,14 @@ def chain_all(steps: Sequence[Step], results: Set[Node]) -> tuple[list[Step], li
     graph = _Graph(steps)
     names: dict[tuple[ChainPart, ...], str] = {}
     result: dict[int, Step] = dict(enumerate(steps))
+    free = set(result)
     for at, step in enumerate(steps):
-        if at not in result or not (isinstance(step, SingleStep) and _is_batched(step)):
+        if at not in free or not (isinstance(step, SingleStep) and _is_batched(step)):
             continue
-        members = graph.grow(at, result)
+        members = graph.grow(at, free)
         if len(members) > 1:
-            parts = tuple(
-                [part for part in map(result.pop, members) if isinstance(part, FusedStep | SingleStep)]
-            )
+            free.difference_update(members)
+            parts = tuple([cast(Part, result.pop(member)) for member in members])
             inner = graph.inner(members, results)
             shape = tuple([_printed(part, inner) for part in parts])
             name = names.setdefault(shape, f"chain_{len(names)}")
@@ -83,7 +83,7 @@ class _Graph:
             for node in dict.fromkeys(step.reads):
                 self.readers.setdefault(node, []).append(at)
 
-    def grow(self, seed: int, free: Container[int]) -> list[int]:
+    def grow(self, seed: int, free: Set[int]) -> list[int]:
         """The chain around ``seed`` that neighbours one after the other allow, in the order of its parts."""
         first = self.steps[seed]
         assert isinstance(first, SingleStep)
@@ -131,6 +131,8 @@ def _can_be_part(step: Step, units: Dim) -> bool:
     if not isinstance(step, FusedStep) or step.fixed or step.lowered.kernel.kind not in ("each", "rows"):
         return False
     lowered = step.lowered
+    if not lowered.outer and lowered.kernel.kind == "rows":  # a single row, whose units are no units of it
+        return False
     if quotient(_leading(lowered.outer, lowered.inner), units) is None:
         return False
     return all(_reads_own_unit(step, node, units) for node in step.writes)

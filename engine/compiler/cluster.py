@@ -134,6 +134,19 @@ class Single:
 
 
 @dataclass(slots=True, eq=False)
+class Hosted(Single):
+    """A loop or a condition that the plan runs as plans within it; ``items`` are those of its results that
+    are read.
+    """
+
+    items: list[Node] = field(default_factory=list)
+
+    @property
+    def nodes(self) -> list[Node]:
+        return self.items
+
+
+@dataclass(slots=True, eq=False)
 class Finish:
     """The end of a reduction that another kernel has collected in ``partial``: over ``rows`` by lanes, or
     over ``length`` elements by blocks.

@@ -18,6 +18,7 @@ from engine.compiler.cluster import (
     Cluster,
     Dims,
     Finish,
+    Hosted,
     Place,
     Refusal,
     Single,
@@ -123,6 +124,9 @@ class Fusion:
         if is_anywhere(node):
             self._defer(node)
             return
+        if node.op == "item":
+            self._item(node)
+            return
         candidate = self._candidate(node)
         if candidate is None:
             self._single(node)
@@ -171,9 +175,17 @@ class Fusion:
         for access in reads:
             self._settle(access.source)
         fixed = node not in self.varying
-        step = Single(1 + max([self.level(x.source, fixed) for x in reads], default=0), node, reads, fixed)
+        kind = Hosted if OPS[node.op].kind == "region" else Single
+        step = kind(1 + max([self.level(x.source, fixed) for x in reads], default=0), node, reads, fixed)
         self.home[node] = step
         self._steps[step] = None
+
+    def _item(self, node: Node) -> None:
+        """A result of a loop or a condition, which its step writes."""
+        step = self.home[self.leaders[node.inputs[0]]]
+        assert isinstance(step, Hosted)
+        step.items.append(node)
+        self.home[node] = step
 
     def _wait(self, candidate: Candidate) -> bool:
         """Whether the node waits for its only reader: it takes no value from another kernel's registers."""

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from engine.compiler.access import Access
-from engine.compiler.cluster import Cluster, Finish, Place, Single
+from engine.compiler.cluster import Cluster, Hosted, Place
 from engine.compiler.fuse import MOST_NODES, Fusion, lanes_of
 from engine.compiler.loopir import Apply, Buffer, Collect, Count, Draw, Kernel, Line, Load, Reduce, Store
 from engine.core.dtype import DType, bool_, uint32
 from engine.core.node import Node
 from engine.core.opdef import OPS
+from engine.core.region import Region
 from engine.core.walk import post_order
 
 Stage: TypeAlias = Literal["graph", "clusters", "loops"]
@@ -42,9 +43,14 @@ def _graph(targets: Sequence[Node]) -> None:
         _require(len(node.attrs) == len(row.attrs), f"{node}: attributes {node.attrs}, not {row.attrs}")
         if not node.inputs:
             continue
+        regions = [x for x in node.inputs if OPS[x.op].kind == "region"]
+        _require(not regions or node.op == "item", f"{node} reads {regions}, which only items may")
         _require(all(x.dtype in row.dtypes for x in node.inputs), f"{node}: an input's dtype is not allowed")
         shape, dtype = row.shape(node.inputs, node.attrs), row.dtype(node.inputs, node.attrs)
         _require((shape, dtype) == (node.shape, node.dtype), f"{node}: the rule gives {dtype}{list(shape)}")
+        for attr in node.attrs:
+            if isinstance(attr, Region):
+                _graph(attr.outs)
 
 
 # ---- clusters
@@ -68,10 +74,11 @@ def _clusters(fusion: Fusion) -> None:
             if fusion.home.get(node) is step:
                 done[node] = step.level + 1
         _require(
-            not isinstance(step, (Single, Finish)) or len(step.nodes) == 1, "a step of its own has one node"
+            isinstance(step, (Cluster, Hosted)) or len(step.nodes) == 1, "a step of its own has one node"
         )
     for node in fusion.home:
-        _require(node in done, f"{node} has a home among no steps")
+        if OPS[node.op].kind != "region":
+            _require(node in done, f"{node} has a home among no steps")
 
 
 def _cluster(fusion: Fusion, cluster: Cluster) -> None:

@@ -125,3 +125,24 @@ def promote(a: DType, b: DType) -> DType:
         order = ("bool", "int", "float")
         return a if order.index(a.kind) > order.index(b.kind) else b
     return _UNEQUAL[frozenset({a, b})]
+
+
+_INT_RANGES = {
+    int32: range(-(2**31), 2**31),
+    int64: range(-(2**63), 2**63),
+    uint32: range(2**32),
+}
+
+
+def scalar_dtype(dtype: DType, value: float) -> DType:
+    """The dtype that a Python number takes beside a tensor: the tensor's unless its own kind is wider.
+
+    Raises ValueError for an integer outside the range of an integer dtype.
+    """
+    if isinstance(value, float):
+        return dtype if dtype.is_float else float32
+    if isinstance(value, bool):
+        return dtype
+    if dtype.is_int and value not in _INT_RANGES[dtype]:
+        raise ValueError(f"{value} is outside the range of {dtype}; cast the tensor first")
+    return int64 if dtype is bool_ else dtype

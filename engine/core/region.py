@@ -175,12 +175,9 @@ class LoopBody(Region):
             return
         if self.stop.dtype is not bool_:
             raise DTypeError(f"stop is {self.stop.dtype}; it must be bool")
-        for k, old in enumerate(self.carries):
-            if not _spreads(self.lanes, old.shape):
-                raise ShapeError(
-                    f"stop has shape {text(self.lanes)} and carry {k} {text(old.shape)}; stop must be a "
-                    "scalar or have the last axes of every carry (1 spreads)"
-                )
+        for k, out in enumerate((*self.next, *self.slices)):
+            name = f"carry {k}" if k < len(self.next) else f"slice {k - len(self.next)}"
+            check_lanes(name, self.lanes, out.shape)
 
 
 def check_carry(name: str, old: Kind, new: Kind) -> None:
@@ -192,6 +189,16 @@ def check_carry(name: str, old: Kind, new: Kind) -> None:
         )
     if old[1] is not new[1]:
         raise DTypeError(f"{name} is {old[1]} before a turn and {new[1]} after it; a carry keeps its dtype")
+
+
+def check_lanes(name: str, lanes: Shape, shape: Shape) -> None:
+    """Raises ShapeError where stop flags of shape ``lanes`` do not spread over ``shape``."""
+    lead = len(shape) - len(lanes)
+    if lead < 0 or any(own not in (1, size) for own, size in zip(lanes, shape[lead:], strict=True)):
+        raise ShapeError(
+            f"{name} has shape {text(shape)} and stop {text(lanes)}; stop must be a scalar or have the last "
+            "axes of everything that a turn leaves (1 spreads)"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,11 +344,6 @@ def _has_symbol(item: Any) -> bool:
     if isinstance(item, Region):
         return not item.is_static
     return isinstance(item, Poly)
-
-
-def _spreads(shape: Shape, wide: Shape) -> bool:
-    lead = len(wide) - len(shape)
-    return lead >= 0 and all(own in (1, size) for own, size in zip(shape, wide[lead:], strict=True))
 
 
 def _unpickled(

@@ -6,6 +6,7 @@ compares magnitudes (a slice that leaves its axis) does so only where the size i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from engine.core.dim import Dim, Poly, Shape
@@ -251,3 +252,40 @@ def check_indices(x: Shape, indices: Inputs) -> Shape:
                 f"indices have shapes {text(source)} and {text(index.shape)}; they must be equal"
             )
     return source
+
+
+# ---- what front ends share
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """A non-negative axis. Raises IndexError outside -rank … rank-1; a scalar accepts 0 and -1."""
+    bound = max(rank, 1)
+    if not -bound <= axis < bound:
+        raise IndexError(f"axis {axis} is out of range for a tensor of {rank} axes")
+    return axis % bound
+
+
+def axes_of(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """Non-negative axes in rising order; all for None. Raises ValueError for a repeated axis."""
+    if axis is None:
+        return tuple(range(rank))
+    named = (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = tuple(sorted(axis_of(one, rank) for one in named))
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"axes {named} name an axis twice")
+    return axes if rank else ()
+
+
+def common_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """NumPy's rule: axes are aligned at the right, and a size of 1 takes the other's."""
+    rank = max(len(a), len(b))
+    left, right = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
+    sizes = []
+    for one, other in zip(left, right, strict=True):
+        if one not in (1, other) and other != 1:
+            raise ShapeError(
+                f"shapes {text(a)} and {text(b)} do not broadcast: sizes {one} and {other} differ "
+                "and neither is 1 (axes are aligned at the right)"
+            )
+        sizes.append(other if one == 1 else one)
+    return tuple(sizes)

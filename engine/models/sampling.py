@@ -10,7 +10,7 @@ from itertools import accumulate, islice
 from engine.data.tokenizer import CharTokenizer
 from engine.models.build import LanguageModel
 from engine.models.build import load_model as load_model
-from engine.models.decoding import Decoder, Window, decoder_of, read
+from engine.models.decoding import Decoder, Window, decoder_of
 from engine.random import Generator
 from engine.tensor import Tensor
 from engine.tracing import compile
@@ -114,9 +114,8 @@ def generate(
     choice = Choice(temperature, top_k, top_p)
     stops = [stop] if isinstance(stop, str) else list(stop)
     start = prompt or ("\n" if "\n" in tokenizer.characters else tokenizer.characters[0])
-    model.eval()
     decoder = decoder_of(model, window)
-    logits = read(decoder, tokenizer.encode(start)[-model.config.seq_len :])
+    logits = decoder.read(tokenizer.encode(start)[-model.config.seq_len :])
     tokens = _tokens(decoder, logits, tokenizer, _Chooser(choice), Generator(seed))
     return _until(islice(tokens, max_tokens), [text for text in stops if text])
 
@@ -129,11 +128,14 @@ def _tokens(
         for uniform in generator.uniform(_DRAWN_AT_ONCE).tolist():
             token, logprob = chooser.pick(logits, uniform)
             yield Token(tokenizer.decode([token]), token, logprob)
-            logits = decoder.feed(token)
+            logits = decoder.read([token])
 
 
 def _until(tokens: Iterator[Token], stops: Sequence[str]) -> Iterator[Token]:
     """``tokens`` up to the first of the ``stops``. Tokens that may be the beginning of one are held back."""
+    if not stops:
+        yield from tokens
+        return
     held: list[Token] = []
     for token in tokens:
         held.append(token)

@@ -209,7 +209,9 @@ GM_ARGREDUCES(i64, int64_t, int64_t, GM_AS_IS)
  * bufs {out, x}; dims {n, stride of x, stride of out, layout of the other axes with two operands: x, out}.
  * A reverse scan has negative strides and pointers at the last element. */
 VEC_FN int64_t gm_scan_rows_a_chunk(const int64_t *dims) {
-    return dims[0] < GM_SCAN_WORK ? GM_SCAN_WORK / (dims[0] < 1 ? 1 : dims[0]) : 1;
+    int64_t rows = dims[0] < GM_SCAN_WORK ? GM_SCAN_WORK / (dims[0] < 1 ? 1 : dims[0]) : 1;
+    int along_rows = dims[1] == 1 || dims[1] == -1;
+    return along_rows ? rows : (rows + GM_LANES - 1) / GM_LANES * GM_LANES;
 }
 
 VEC_FN int64_t gm_scan_rows(const int64_t *dims) {
@@ -223,36 +225,69 @@ VEC_FN int64_t gm_scan_chunk_count(const int64_t *dims) {
     return dims[0] == 0 ? 0 : (gm_scan_rows(dims) + a_chunk - 1) / a_chunk;
 }
 
-#define GM_SCAN(KIND, S, T, W, READ, WRITE, EXPR)                                                              \
+/* One scan: WIDE neighbouring columns from x, or a single row where a and b are no vectors. */
+#define GM_SCAN_CHAINS(NAME, T, W, WIDE, READ, WRITE, EXPR)                                                    \
+    VEC_FN void NAME(T *out, const T *x, int64_t n, int64_t out_stride, int64_t x_stride) {                    \
+        W carry[WIDE] = {0}, chain[WIDE] = {0};                                                                \
+        for (int64_t j = 0; j < n; j++, x += x_stride, out += out_stride) {                                    \
+            int first = j % GM_SCAN_BLOCK == 0, last = j % GM_SCAN_BLOCK == GM_SCAN_BLOCK - 1;                 \
+            GM_UNROLL for (int c = 0; c < WIDE; c++) {                                                         \
+                W a = chain[c], b = READ(x, c);                                                                \
+                chain[c] = first ? b : (EXPR);                                                                 \
+                a = carry[c], b = chain[c];                                                                    \
+                W result = j < GM_SCAN_BLOCK ? b : (EXPR);                                                     \
+                WRITE(out, c, result);                                                                         \
+                if (last) carry[c] = result;                                                                   \
+            }                                                                                                  \
+        }                                                                                                      \
+    }
+
+/* STRIP scans `wide` neighbouring columns at once where the layouts have them, ROW one row. */
+#define GM_SCAN_CHUNK(KIND, S, T, wide, STRIP, ROW)                                                            \
     VEC_FN void gm_chunk_scan_##KIND##_##S(void **bufs, const int64_t *dims, int64_t chunk) {                  \
         const int64_t n = dims[0], x_stride = dims[1], out_stride = dims[2], rank = dims[3];                   \
         const int64_t *shape = dims + 4, *x_strides = shape + rank + 1, *out_strides = x_strides + rank + 1;   \
         int64_t a_chunk = gm_scan_rows_a_chunk(dims), last = gm_end(gm_scan_rows(dims), a_chunk, chunk);       \
-        for (int64_t i = chunk * a_chunk; i < last; i++) {                                                     \
+        int side_by_side = x_strides[rank - 1] == 1 && out_strides[rank - 1] == 1;                             \
+        int64_t columns = side_by_side ? shape[rank - 1] : 1;                                                  \
+        for (int64_t i = chunk * a_chunk, count = 1; i < last; i += count) {                                   \
             const T *x = (const T *)bufs[1] + gm_find(rank, shape, x_strides, i).offset;                       \
             T *out = (T *)bufs[0] + gm_find(rank, shape, out_strides, i).offset;                               \
-            W carry = 0, chain = 0;                                                                            \
-            for (int64_t j = 0; j < n; j++, x += x_stride, out += out_stride) {                                \
-                W a = chain, b = READ(*x);                                                                     \
-                chain = j % GM_SCAN_BLOCK == 0 ? b : (EXPR);                                                   \
-                a = carry, b = chain;                                                                          \
-                W result = j < GM_SCAN_BLOCK ? b : (EXPR);                                                     \
-                WRITE(out, result);                                                                            \
-                if (j % GM_SCAN_BLOCK == GM_SCAN_BLOCK - 1) carry = result;                                    \
-            }                                                                                                  \
+            count = i % columns + wide <= columns && i + wide <= last ? wide : 1;                              \
+            if (count == 1) ROW(out, x, n, out_stride, x_stride);                                              \
+            else STRIP(out, x, n, out_stride, x_stride);                                                       \
         }                                                                                                      \
     }
-#define GM_ASSIGN(p, v) (*(p) = (v))
-#define GM_NARROW(p, v) stn_bf16(p, set1_f32(v), 1)
-#define GM_SCANS(S, T, W, READ, WRITE, MAX)                                                                    \
-    GM_SCAN(sum, S, T, W, READ, WRITE, a + b)                                                                  \
-    GM_SCAN(prod, S, T, W, READ, WRITE, a * b)                                                                 \
-    GM_SCAN(max, S, T, W, READ, WRITE, MAX)
-GM_SCANS(f32, float, float, GM_AS_IS, GM_ASSIGN, max1_f32(a, b))
-GM_SCANS(f64, double, double, GM_AS_IS, GM_ASSIGN, max1_f64(a, b))
-GM_SCANS(bf16, uint16_t, float, GM_WIDEN, GM_NARROW, max1_f32(a, b))
-GM_SCANS(i64, int64_t, int64_t, GM_AS_IS, GM_ASSIGN, a > b ? a : b)
-GM_SCAN(max, i32, int32_t, int32_t, GM_AS_IS, GM_ASSIGN, a > b ? a : b)
-GM_SCAN(max, u32, uint32_t, uint32_t, GM_AS_IS, GM_ASSIGN, a > b ? a : b)
+
+#define GM_SCAN_NARROW(KIND, S, T, W, READ, WRITE, EXPR)                                                       \
+    GM_SCAN_CHAINS(gm_scan_row_##KIND##_##S, T, W, 1, READ, WRITE, EXPR)                                       \
+    GM_SCAN_CHUNK(KIND, S, T, 1, gm_scan_row_##KIND##_##S, gm_scan_row_##KIND##_##S)
+#define GM_SCAN_WIDE(KIND, S, T, V, L, READ, WRITE, EXPR, ROW_EXPR)                                            \
+    GM_SCAN_CHAINS(gm_scan_strip_##KIND##_##S, T, V, 4, READ, WRITE, EXPR)                                     \
+    GM_SCAN_CHAINS(gm_scan_row_##KIND##_##S, T, T, 1, GM_READ, GM_WRITE, ROW_EXPR)                             \
+    GM_SCAN_CHUNK(KIND, S, T, 4 * L, gm_scan_strip_##KIND##_##S, gm_scan_row_##KIND##_##S)
+
+#define GM_READ(p, c) (*(p))
+#define GM_WRITE(p, c, v) (*(p) = (v))
+#define GM_READ_f32(p, c) ld_f32(p + c * LF)
+#define GM_WRITE_f32(p, c, v) st_f32(p + c * LF, v)
+#define GM_READ_f64(p, c) ld_f64(p + c * LD)
+#define GM_WRITE_f64(p, c, v) st_f64(p + c * LD, v)
+#define GM_READ_bf16(p, c) GM_WIDEN(*(p))
+#define GM_WRITE_bf16(p, c, v) stn_bf16(p, set1_f32(v), 1)
+#define GM_SCANS_WIDE(S, T, V, L)                                                                              \
+    GM_SCAN_WIDE(sum, S, T, V, L, GM_READ_##S, GM_WRITE_##S, a + b, a + b)                                     \
+    GM_SCAN_WIDE(prod, S, T, V, L, GM_READ_##S, GM_WRITE_##S, a *b, a *b)                                      \
+    GM_SCAN_WIDE(max, S, T, V, L, GM_READ_##S, GM_WRITE_##S, max_##S(a, b), max1_##S(a, b))
+#define GM_SCANS_NARROW(S, T, W, READ, WRITE, MAX)                                                             \
+    GM_SCAN_NARROW(sum, S, T, W, READ, WRITE, a + b)                                                           \
+    GM_SCAN_NARROW(prod, S, T, W, READ, WRITE, a *b)                                                           \
+    GM_SCAN_NARROW(max, S, T, W, READ, WRITE, MAX)
+GM_SCANS_WIDE(f32, float, vf32, LF)
+GM_SCANS_WIDE(f64, double, vf64, LD)
+GM_SCANS_NARROW(bf16, uint16_t, float, GM_READ_bf16, GM_WRITE_bf16, max1_f32(a, b))
+GM_SCANS_NARROW(i64, int64_t, int64_t, GM_READ, GM_WRITE, a > b ? a : b)
+GM_SCAN_NARROW(max, i32, int32_t, int32_t, GM_READ, GM_WRITE, a > b ? a : b)
+GM_SCAN_NARROW(max, u32, uint32_t, uint32_t, GM_READ, GM_WRITE, a > b ? a : b)
 
 #endif

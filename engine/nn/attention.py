@@ -57,13 +57,15 @@ class KeysAndValues:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a single new position goes among ``room`` remembered ones.
+    """Where new positions go among ``room`` remembered ones.
 
-    ``slot`` is bool (room,), true at its place. ``bias`` is float32 (room,): 0 where something is remembered,
-    the new position included, else -inf. ``turn`` holds cos and sin (1, size / 2) of its rotation.
+    ``slot`` is bool (room,), true at their places. ``order`` is int (room,) and tells which of them goes into
+    each; None where there is one. ``bias`` is float32 (positions, room): 0 where a position sees what is
+    remembered, itself included, else -inf. ``turn`` holds cos and sin (positions, size / 2) of the rotations.
     """
 
     slot: Tensor
+    order: Tensor | None
     bias: Tensor
     turn: tuple[Tensor, Tensor] | None = None
 
@@ -117,17 +119,22 @@ class MultiHeadAttention(Module):
             scores = scores + causal_bias(count)
         return self._mix(scores, values)
 
-    def step(self, x: Tensor, memory: KeysAndValues, place: Place) -> Tensor:
-        """One position (batch, 1, embed_dim) after those in ``memory``, which then holds it too.
+    def step(self, x: Tensor, memory: KeysAndValues, place: Place, last: int) -> Tensor:
+        """The ``last`` of positions (batch, count, embed_dim) after those in ``memory``.
 
-        The same bits as ``forward`` gives for the last of these positions: masked ones add zeros.
+        Afterwards ``memory`` holds all. The same bits as ``forward`` gives: masked positions add zeros.
         """
         queries, keys, values = self._project(x)
         if place.turn is not None:
             queries, keys = rotate(queries, *place.turn), rotate(keys, *place.turn)
-        memory.keys.assign(where(place.slot, keys.T, memory.keys))
-        memory.values.assign(where(place.slot, values.T, memory.values))
-        scores = (queries * (1.0 / sqrt(x.shape[-1] // self.num_heads))) @ memory.keys + place.bias
+        keys, values = keys.T, values.T
+        if place.order is not None:
+            keys, values = keys[..., place.order], values[..., place.order]
+        memory.keys.assign(where(place.slot, keys, memory.keys))
+        memory.values.assign(where(place.slot, values, memory.values))
+        first = x.shape[1] - last
+        queries, bias = take(queries, 2, first, last), take(place.bias, 0, first, last)
+        scores = (queries * (1.0 / sqrt(x.shape[-1] // self.num_heads))) @ memory.keys + bias
         return self._mix(scores, memory.values.T)
 
     def _project(self, x: Tensor) -> list[Tensor]:

@@ -64,9 +64,10 @@ class GPTBlock(Module):
         x = x + self.dropout(self.attention(self.attention_norm(x)))
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
 
-    def step(self, x: Tensor, memory: KeysAndValues, place: Place) -> Tensor:
-        """One position (batch, 1, embed_dim) after those in ``memory``."""
-        x = x + self.attention.step(self.attention_norm(x), memory, place)
+    def step(self, x: Tensor, memory: KeysAndValues, place: Place, last: int) -> Tensor:
+        """The ``last`` of positions (batch, count, embed_dim) after those in ``memory``."""
+        mixed = self.attention.step(self.attention_norm(x), memory, place, last)
+        x = take(x, 1, x.shape[1] - last, last) + mixed
         return x + self.feed_forward(self.feed_forward_norm(x))
 
 
@@ -147,11 +148,13 @@ class GPT(Module):
         return x if self.positions is None else x + take(self.positions, 0, start, tokens.shape[1])
 
     def step(self, x: Tensor, memories: Sequence[KeysAndValues], place: Place) -> Tensor:
-        """Logits (batch, 1, vocab_size) after one more position, whose embedding is x (batch, 1, embed_dim).
+        """Logits (batch, 1, vocab_size) after further positions, whose embeddings are x (batch, count, …).
 
-        ``memories`` (one a block) hold the positions before it, and afterwards this one too. For evaluation:
+        ``memories`` (one a block) hold the positions before them, and afterwards these too. For evaluation:
         nothing is dropped out.
         """
-        for block, memory in zip(self.blocks, memories, strict=True):
-            x = block.step(x, memory, place)
+        *others, final = zip(self.blocks, memories, strict=True)
+        for block, memory in others:
+            x = block.step(x, memory, place, x.shape[1])
+        x = final[0].step(x, final[1], place, 1)
         return self.head(self.norm(x))

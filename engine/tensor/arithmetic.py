@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from engine.core.dtype import DType, bool_, float32, int64
+from engine.core.shapes import common_shape
 from engine.errors import DTypeError
 from engine.tensor.cell import Cell, apply, compare, elementwise
-from engine.tensor.promotion import agree, as_tensor, cast, common_shape, constant, spread
+from engine.tensor.promotion import agree, as_tensor, cast, constant, spread
 
 if TYPE_CHECKING:
     from engine.tensor.tensor import Tensor

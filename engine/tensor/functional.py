@@ -10,7 +10,7 @@ from functools import update_wrapper
 from math import pi, sqrt
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
-from engine.core.dtype import bfloat16, bool_, float32, int64
+from engine.core.dtype import bfloat16, bool_, float32, int32, int64
 from engine.core.shapes import text
 from engine.errors import ShapeError
 from engine.tensor import arithmetic as ops
@@ -224,10 +224,15 @@ def causal_mask(x: Tensor) -> Tensor:
 
 
 def pick(x: Tensor, index: Tensor) -> Tensor:
-    """(N, C) and int (N,) give x[n, index[n]]. Raises IndexError naming an index outside 0 … C-1."""
+    """(N, C) and int (N,) give x[n, index[n]]. Raises IndexError naming an index outside 0 … C-1.
+
+    The sum of a row without all others: plans compute it, and its gradient, together with what else runs
+    along the row. Looking the index up in the classes is what refuses a bad one in a plan.
+    """
     require_classes(index, x.shape[1])
-    rows = apply("iota", (), (x.shape[0],), 0, int64)
-    return apply("gather", (x, rows, cast(index, int64)), "checked")
+    classes = apply("iota", (), (x.shape[1],), 0, int64 if x.dtype.size == 8 else int32)
+    own = apply("gather", (classes, cast(index, int64)), "checked")
+    return reduce(ops.where(ops.eq(classes, unsqueeze(own, 1)), x, 0.0), "sum", (1,), False)
 
 
 def require_classes(index: Tensor, count: int) -> None:

@@ -7,12 +7,12 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from engine.core.dtype import INTS, bool_, int64
-from engine.core.shapes import text
+from engine.core.shapes import common_shape, text
 from engine.errors import DTypeError
 from engine.tensor import arithmetic
 from engine.tensor.cell import Cell, Shape, apply
 from engine.tensor.movement import flatten, permute, reshape
-from engine.tensor.promotion import as_tensor, cast, common_shape, number, spread
+from engine.tensor.promotion import as_tensor, cast, number, spread
 
 if TYPE_CHECKING:
     from engine.tensor.tensor import Tensor

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from engine.core.dim import Poly
 from engine.core.dtype import promote
-from engine.core.shapes import check_sizes, text
+from engine.core.shapes import axes_of as axes_of
+from engine.core.shapes import axis_of as axis_of
+from engine.core.shapes import check_sizes, common_shape, text
 from engine.errors import ShapeError
 from engine.tensor.cell import Shape, apply
-from engine.tensor.promotion import cast, common_shape, constant, spread
+from engine.tensor.promotion import cast, constant, spread
 
 if TYPE_CHECKING:
     from engine.tensor.tensor import Tensor
@@ -46,25 +48,6 @@ def shape_of(arguments: Sequence[int | Sequence[int]]) -> Shape:
     sizes = sizes_of(arguments)
     check_sizes(sizes)
     return sizes
-
-
-def axis_of(axis: int, rank: int) -> int:
-    """A non-negative axis. Raises IndexError outside -rank … rank-1; a scalar accepts 0 and -1."""
-    bound = max(rank, 1)
-    if not -bound <= axis < bound:
-        raise IndexError(f"axis {axis} is out of range for a tensor of {rank} axes")
-    return axis % bound
-
-
-def axes_of(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """Non-negative axes in rising order; all for None. Raises ValueError for a repeated axis."""
-    if axis is None:
-        return tuple(range(rank))
-    named = (axis,) if isinstance(axis, int) else tuple(axis)
-    axes = tuple(sorted(axis_of(one, rank) for one in named))
-    if len(set(axes)) != len(axes):
-        raise ValueError(f"axes {named} name an axis twice")
-    return axes if rank else ()
 
 
 def reshape(x: Tensor, *shape: int | Sequence[int]) -> Tensor:

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from engine.core.dtype import DType, bool_, float32, int32, int64, promote, uint32
-from engine.core.shapes import text
-from engine.errors import ShapeError
+from engine.core.dtype import DType, int64, promote, scalar_dtype
+from engine.core.shapes import common_shape
 from engine.tensor.cell import Cell, Shape, apply, wrap
 from engine.tensor.host import Scalar, array_of, scalar_node
 
 if TYPE_CHECKING:
     from engine.tensor.tensor import Tensor
-
-_INT_RANGES = {
-    int32: range(-(2**31), 2**31),
-    int64: range(-(2**63), 2**63),
-    uint32: range(2**32),
-}
 
 
 def as_tensor(data: Any) -> Tensor:
@@ -49,16 +42,6 @@ def agree_scalar(a: Tensor, value: Scalar) -> tuple[Tensor, Tensor]:
     return cast(a, dtype), constant(value, dtype, a.shape)
 
 
-def scalar_dtype(dtype: DType, value: Scalar) -> DType:
-    if isinstance(value, float):
-        return dtype if dtype.is_float else float32
-    if isinstance(value, bool):
-        return dtype
-    if dtype.is_int and value not in _INT_RANGES[dtype]:
-        raise ValueError(f"{value} is outside the range of {dtype}; cast the tensor first")
-    return int64 if dtype is bool_ else dtype
-
-
 def constant(value: Scalar, dtype: DType, shape: Shape = ()) -> Tensor:
     """A tensor that holds ``value`` everywhere, without memory of its own for each element."""
     node = scalar_node(value, dtype, shape)
@@ -76,18 +59,3 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
 
 def spread(x: Tensor, shape: Shape) -> Tensor:
     return x if x.shape == shape else apply("broadcast", (x,), shape)
-
-
-def common_shape(a: Shape, b: Shape) -> Shape:
-    """NumPy's rule: axes are aligned at the right, and a size of 1 takes the other's."""
-    rank = max(len(a), len(b))
-    left, right = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
-    sizes = []
-    for one, other in zip(left, right, strict=True):
-        if one not in (1, other) and other != 1:
-            raise ShapeError(
-                f"shapes {text(a)} and {text(b)} do not broadcast: sizes {one} and {other} differ "
-                "and neither is 1 (axes are aligned at the right)"
-            )
-        sizes.append(other if one == 1 else one)
-    return tuple(sizes)

@@ -12,18 +12,20 @@ from engine.devices.cpu.device import CpuDevice
 from engine.devices.device import current_device
 from engine.tensor import Tensor
 from engine.tensor.cell import current_trace, is_recording
-from engine.tracing.pytree import flatten
-from engine.tracing.signature import Signature, signature
+from engine.tracing.pytree import Structure, flatten
+from engine.tracing.signature import Signature, form, signature
 from engine.tracing.traced import Traced, trace
 
 _LOCK = threading.RLock()
 """Held in each call: while a function is traced, cells that others may share hold symbols."""
 
+_MOST_MET = 1024  # of one function, before it forgets them
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def compile(function: Callable[P, R]) -> Compiled[P, R]:
+def compile(function: Callable[P, R], *, remat: int | None = None) -> Compiled[P, R]:
     """``function`` as a plan: few kernels, one call, the same bits.
 
     It takes and gives Tensors, and lists, tuples, dicts and dataclasses of them; it may use modules,
@@ -33,17 +35,21 @@ def compile(function: Callable[P, R]) -> Compiled[P, R]:
     modules and each choice of gradients present; its other effects happen then only. Leading sizes of its
     arguments are symbols from 2 on, and one plan serves them all, unless the function needs them as numbers.
     A value asked for in it (``item()``, ``bool``, printing) is a TracingError. Results have no history.
-    Where there is no C compiler the function runs as it is. Calls from several threads take turns.
+    With ``remat`` values are computed again until no more than so many bytes of them are kept at once (0: as
+    few as possible). Where there is no C compiler the function runs as it is. Calls from several threads take
+    turns.
     """
-    return Compiled(function)
+    return Compiled(function, remat)
 
 
 class Compiled(Generic[P, R]):
     """A function that ``compile`` returned."""
 
-    def __init__(self, function: Callable[P, R]) -> None:
+    def __init__(self, function: Callable[P, R], remat: int | None) -> None:
         self._function = function
+        self._remat = remat
         self._traced: dict[Any, list[Traced]] = {}
+        self._met: dict[Any, list[Traced]] = {}  # the same by everything that calls so far were like
         self._symbols: dict[Any, int] = {}  # how many a function can be traced with, where not all
         update_wrapper(self, function, updated=())
 
@@ -51,20 +57,26 @@ class Compiled(Generic[P, R]):
         device = current_device()
         if not isinstance(device, CpuDevice) or current_trace.get() is not None:
             return self._function(*args, **kwargs)
-        structure, tensors = flatten((args, kwargs)) if args or kwargs else (None, [])
+        structure, tensors = _taken_apart(args, kwargs)
         about = structure, is_recording(), device
         with _LOCK:
+            like = about, form(tensors)
+            for traced in self._met.get(like, ()):
+                if traced.holds(tensors):
+                    return cast(R, traced.run(tensors))
             own = signature(tensors, len(tensors))
             symbols = self._symbols.get((about, own))
             if symbols is not None:
                 own = signature(tensors, symbols)
             known = self._traced.setdefault((about, own), [])
-            for traced in known:
-                if traced.holds(tensors):
-                    return cast(R, traced.run(tensors))
-            traced, own = self._trace(about, own, tensors, args, kwargs)
-            self._traced.setdefault((about, own), []).append(traced)
-            return cast(R, traced.run(tensors))
+            if not any(traced.holds(tensors) for traced in known):
+                traced, own = self._trace(about, own, tensors, args, kwargs)
+                known = self._traced.setdefault((about, own), [])
+                known.append(traced)
+            if len(self._met) == _MOST_MET:
+                self._met.clear()
+            self._met[like] = known
+            return cast(R, next(traced for traced in known if traced.holds(tensors)).run(tensors))
 
     def _trace(
         self, about: Any, own: Signature, tensors: Sequence[Tensor], args: Any, kwargs: Any
@@ -73,7 +85,7 @@ class Compiled(Generic[P, R]):
         widest = about, own
         while True:
             try:
-                return trace(self._function, args, kwargs, tensors, own), own
+                return trace(self._function, args, kwargs, tensors, own, self._remat), own
             except (ValueError, TypeError, KeyError):
                 if not own.leaders:
                     raise
@@ -84,3 +96,10 @@ class Compiled(Generic[P, R]):
     def plans(self) -> list[Plan]:
         """The plans made so far."""
         return [traced.plan for known in self._traced.values() for traced in known]
+
+
+def _taken_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Structure, Sequence[Tensor]]:
+    """The structure of a call's arguments, and the Tensors in them."""
+    if not kwargs and all(isinstance(x, Tensor) for x in args):
+        return len(args), args
+    return flatten((args, kwargs))

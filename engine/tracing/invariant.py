@@ -54,15 +54,28 @@ def without_invariants(turns: Turns, limit: Dim | None) -> Turns:
 
 
 def _simple(outs: Sequence[Node], turn: Node, limit: Dim | None) -> list[Node]:
-    """Equal nodes merged, and indices that are the turn not counted from the end nor checked."""
+    """Equal nodes merged, what moves nothing gone, and indices that are the turn not counted from the end nor
+    checked.
+    """
     order, leaders = merge(outs)
     new: dict[Node, Node] = {}
     for node in order:
         inputs = tuple([new[leaders[x]] for x in node.inputs])
         same = all(a is c for a, c in zip(inputs, node.inputs, strict=True))
         own = node if same else Node(node.op, inputs, node.attrs, node.shape, node.dtype)
-        new[node] = _of_turn(own, turn, limit)
+        new[node] = own.inputs[0] if _moves_nothing(own) else _of_turn(own, turn, limit)
     return [new[leaders[out]] for out in outs]
+
+
+def _moves_nothing(node: Node) -> bool:
+    if node.op == "transpose":
+        return bool(node.attrs[0] == tuple(range(node.rank)))
+    whole = node.op in ("reshape", "broadcast") or (
+        node.op == "slice"
+        and all(start == 0 for start in node.attrs[0])
+        and node.attrs[2] == (1,) * node.rank
+    )
+    return whole and node.shape == node.inputs[0].shape
 
 
 def _of_turn(node: Node, turn: Node, limit: Dim | None) -> Node:

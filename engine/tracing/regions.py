@@ -11,7 +11,7 @@ from engine.core import build as b
 from engine.core.dim import Dim, Poly
 from engine.core.dtype import DType, bool_, int64
 from engine.core.node import Node
-from engine.core.region import Region, Save, check_branches, check_carry, params_like, results
+from engine.core.region import Region, Save, check_branches, check_carry, check_lanes, params_like, results
 from engine.core.shapes import text
 from engine.devices.array import Array
 from engine.devices.device import Device, current_device, use_device
@@ -88,7 +88,7 @@ def loop(
             check_carry(f"{user_line()}: {name}", (old.shape, old.dtype), (new.shape, new.dtype))
         stacking, slices = flatten(given.stacked, numbers=True)
         stop = None if given.stop is None else as_tensor(given.stop)
-        _check_stop(stop, called, params)
+        _check_stop(stop, [*called, *names(stacking, "stacked")], [*following, *slices])
         outs = trace.nodes([*following, *slices, *([] if stop is None else [stop])])
     meet_all([*([] if count is None else [count]), *initial, *trace.captured])
     turns = Turns(
@@ -168,20 +168,13 @@ def _trip(trip: Dim | Tensor, most: Dim | None) -> tuple[Tensor | None, Dim | No
     return None, max(trip, 0) if isinstance(trip, int) else trip
 
 
-def _check_stop(stop: Tensor | None, called: Sequence[str], carries: Sequence[Tensor]) -> None:
+def _check_stop(stop: Tensor | None, called: Sequence[str], left: Sequence[Tensor]) -> None:
     if stop is None:
         return
     if stop.dtype is not bool_:
         raise DTypeError(f"{user_line()}: stop is {stop.dtype}; it must be bool: compare with something")
-    for name, x in zip(called, carries, strict=True):
-        lead = len(x.shape) - len(stop.shape)
-        if lead < 0 or any(
-            own not in (1, size) for own, size in zip(stop.shape, x.shape[lead:], strict=True)
-        ):
-            raise ShapeError(
-                f"{user_line()}: stop has shape {text(stop.shape)} and {name} {text(x.shape)}; stop must be "
-                "a scalar or have the last axes of every carry (a 1 spreads)"
-            )
+    for name, x in zip(called, left, strict=True):
+        check_lanes(f"{user_line()}: {name}", stop.shape, x.shape)
 
 
 def _agreeing(

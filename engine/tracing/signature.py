@@ -31,6 +31,16 @@ class Signature:
         return {_name(i): size for i, size in enumerate(sizes)}
 
 
+def form(tensors: Sequence[Tensor]) -> tuple[Any, ...]:
+    """All that a signature is made of: equal forms have equal signatures."""
+    if len(tensors) < 2:
+        return tuple([(x.dtype, x._requires_grad, x.shape) for x in tensors])
+    places: dict[int, int] = {}
+    return tuple(
+        [(x.dtype, x._requires_grad, x.shape, places.setdefault(id(x), i)) for i, x in enumerate(tensors)]
+    )
+
+
 def signature(tensors: Sequence[Tensor], symbols: int) -> Signature:
     """The signature of ``tensors`` with at most so many symbols; other sizes are numbers."""
     shapes: list[Shape] = []

@@ -107,8 +107,13 @@ class Traced:
         return unflatten(self.structure, [wrap(value) for value in outputs[: self.results]])
 
 
-def trace(
-    function: Callable[..., Any], args: Any, kwargs: Any, tensors: Sequence[Tensor], own: Signature
+def trace(  # noqa: PLR0917  a call, and what is known of it
+    function: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    tensors: Sequence[Tensor],
+    own: Signature,
+    remat: int | None,
 ) -> Traced:
     """Runs ``function`` on symbols, ``tensors`` being those among its arguments; the plan of what it did."""
     device = current_device()
@@ -138,7 +143,7 @@ def trace(
     sources = {node: source for node, source in sources.items() if node not in cells}
     inputs = [*[tracer.numbers[i] for i in used], *sources, *cells]
     traced = Traced(
-        plan=Plan(inputs, [*outcome.targets, *unread], device, states=outcome.changed),
+        plan=Plan(inputs, [*outcome.targets, *unread], device, states=outcome.changed, remat=remat),
         signature=own,
         hosts=tuple(tracer.hosts),
         used=used,

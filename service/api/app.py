@@ -10,17 +10,46 @@ from fastapi import FastAPI
 
 from service.api.backend import make_backend
 from service.api.ending import end
-from service.api.keys import load_keys
+from service.api.head import Head
 from service.api.openapi import add_openapi
 from service.api.problems import add_problem_handlers
-from service.api.routes import completions, dashboard, events, files, jobs, metrics, models, ops
+from service.api.routes import (
+    aliases,
+    artifacts,
+    blobs,
+    checkpoints,
+    completions,
+    dashboard,
+    events,
+    files,
+    jobs,
+    keys,
+    logs,
+    metrics,
+    models,
+    ops,
+)
 from service.api.security import Guard
 from service.api.submit import ENGINE_VERSION, Options
 from service.api.sweeper import sweep_forever
 from service.jobs.schema import check_schema
 from service.settings import Settings
 
-ROUTERS = (jobs, events, metrics, files, models, completions, ops)
+ROUTERS = (
+    jobs,
+    events,
+    metrics,
+    logs,
+    checkpoints,
+    artifacts,
+    files,
+    models,
+    aliases,
+    completions,
+    keys,
+    blobs,
+    ops,
+)
 DESCRIPTION = "Train, sample and more on a tensor engine whose every stage can be read."
 
 
@@ -32,6 +61,7 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         await asyncio.to_thread(check_schema, backend.waker.redis)
         backend.hub.start()
+        backend.changes.start()
         sweeper = asyncio.create_task(sweep_forever(backend))
         try:
             yield
@@ -54,6 +84,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(dashboard.dashboard_router())
     app.router.default = dashboard.fallback()  # no mount: it would take every path, whatever the method
     add_problem_handlers(app)
-    add_openapi(app, Options, [completions.CompletionRequest])
-    app.add_middleware(Guard, settings=settings, keys=load_keys(settings.api_key_file))
+    add_openapi(app, Options, [aliases.AliasRequest, completions.CompletionRequest, keys.KeyRequest])
+    app.add_middleware(Head)
+    app.add_middleware(Guard, settings=settings, keys=backend.keys)
     return app

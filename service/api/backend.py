@@ -13,14 +13,18 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 from redis.exceptions import RedisError
 
+from service.api.changes import ChangeFeed
+from service.api.gather import Gatherer
 from service.api.hub import Hub
-from service.api.keys import Principal
+from service.api.keys import KeyRing, Principal, load_keys
 from service.api.log import EventLog
-from service.api.metrics import MetricStore
-from service.blobs import BlobStore, open_store
+from service.api.logtext import LogText
+from service.api.metrics import Metrics
+from service.blobs import CollectedStore, open_folder
 from service.errors import NotFoundError
 from service.ids import is_id
 from service.jobs import tickets
+from service.jobs.calls import NOWHERE, Place, arun, place
 from service.jobs.connection import aconnect, connect
 from service.jobs.records import JobRecord, job_record, key, text
 from service.settings import Settings
@@ -66,11 +70,14 @@ class Backend:
 
     settings: Settings
     redis: AsyncRedis
-    blobs: BlobStore
+    blobs: CollectedStore
     log: EventLog
     hub: Hub
-    metrics: MetricStore
+    changes: ChangeFeed
+    metrics: Gatherer[Metrics]
+    texts: Gatherer[LogText]
     waker: Waker
+    keys: KeyRing
 
     async def job(self, job_id: str, principal: Principal) -> JobRecord:
         """A job that the caller may see. NotFoundError for any other."""
@@ -81,15 +88,18 @@ class Backend:
                 return job
         raise NotFoundError(f"There is no job {job_id!r}.", code="unknown-job", param="job_id")
 
-    async def queue_position(self, job: JobRecord) -> int | None:
-        """The job's place in its lane's queue, from 1; None when it isn't queued."""
-        if job.state != "queued":
-            return None
-        rank = await answer(self.redis.zrank(key("queue", job.lane), job.id))
-        return None if rank is None else int(rank) + 1
+    async def place(self, job: JobRecord) -> Place:
+        """Where the job stands in its lane's queue."""
+        return await arun(self.redis, place(job.id)) if job.state == "queued" else NOWHERE
+
+    def end_streams(self) -> None:
+        """Ends what is open without an end of its own. From the loop's thread only."""
+        self.hub.close()
+        self.changes.close()
 
     async def close(self) -> None:
         """Gives the connections back."""
+        await self.changes.stop()
         await self.hub.stop()
         await self.redis.aclose()
         await asyncio.to_thread(self.waker.redis.close)
@@ -100,10 +110,22 @@ def make_backend(settings: Settings) -> Backend:
     redis = aconnect(settings.redis_url)
     # No retries: each outage must reach the hub, which then compares what it handed out with what is left.
     reader = aconnect(settings.redis_url, timeout_s=READER_TIMEOUT_S, retries=0)
-    blobs = open_store(settings)
+    blobs = open_folder(settings)
     log_ = EventLog(redis, blobs)
     sync = connect(settings.redis_url, patient=False)
-    return Backend(settings, redis, blobs, log_, Hub(redis, reader, log_), MetricStore(log_), Waker(sync))
+    keys = KeyRing(settings, load_keys(settings.api_key_file), redis)
+    return Backend(
+        settings=settings,
+        redis=redis,
+        blobs=blobs,
+        log=log_,
+        hub=Hub(redis, reader, log_),
+        changes=ChangeFeed(redis, reader),
+        metrics=Gatherer(log_, Metrics),
+        texts=Gatherer(log_, LogText),
+        waker=Waker(sync),
+        keys=keys,
+    )
 
 
 async def answer(reply: Awaitable[Any] | Any) -> Any:

@@ -34,7 +34,7 @@ class RedisCatalogue:
         """The record of a model by id or alias."""
         if is_id(name, "model"):
             return await self._record(key("model", name))
-        model_id = await answer(self.backend.redis.hget(key("aliases", self.principal.scope), name))
+        model_id = await answer(self.backend.redis.hget(key("aliases", self.principal.sees), name))
         return await self._record(key("model", model_id.decode())) if model_id else None
 
     async def _record(self, where: str) -> dict[str, Json] | None:

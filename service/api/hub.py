@@ -14,6 +14,7 @@ import secrets
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from redis.asyncio import Redis
@@ -31,17 +32,23 @@ BLOCK_MS = 2000
 READ_COUNT = 1000
 CATCH_UP_PAGE = 1000
 BUFFER_LIMIT = 2**20  # bytes that wait for a slow viewer before it has to read the log itself
-PACE_S = 1e-4  # pause of the reader a viewer, so that many viewers get few large batches
-LONGEST_PACE_S = 0.1
+PACE_S = 2e-4  # pause of the reader a viewer, so that many viewers get few large batches
+LONGEST_PACE_S = 0.2
 RECONNECT_S = 0.2
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Events without a gap between them, and their frames, encoded once for all viewers."""
+    """Events of one job without a gap between them, and their frames, encoded once for all viewers."""
 
+    job: str
     events: Sequence[LoggedEvent]
     frames: bytes
+
+    @cached_property
+    def named_frames(self) -> bytes:
+        """The frames for a stream of several jobs."""
+        return b"".join(event.named_sse(self.job) for event in self.events)
 
     @property
     def first(self) -> int:
@@ -53,7 +60,9 @@ class Batch:
 
     def after(self, cursor: int) -> Batch:
         """The part that a viewer with this cursor lacks."""
-        return self if self.first > cursor else batch([event for event in self.events if event.seq > cursor])
+        if self.first > cursor:
+            return self
+        return batch(self.job, [event for event in self.events if event.seq > cursor])
 
     @property
     def final_state(self) -> str | None:
@@ -88,9 +97,9 @@ Step = Batch | Ping | Reset | End
 PING = Ping()
 
 
-def batch(events: Sequence[LoggedEvent]) -> Batch:
+def batch(job: str, events: Sequence[LoggedEvent]) -> Batch:
     """A batch of at least one event."""
-    return Batch(events, b"".join(event.sse for event in events))
+    return Batch(job, events, b"".join(event.sse for event in events))
 
 
 @dataclass
@@ -164,13 +173,13 @@ class Viewer:
                     raise GapError("the history was lost")
             except GapError as gap:
                 if gap.before:
-                    yield batch(gap.before)
+                    yield batch(self.job, gap.before)
                 self._is_stale = False
                 self.cursor, self._state = await self._hub.snapshot(self.job)
                 yield Reset(self.cursor)
                 continue
             if events:
-                for step in self._advance(batch(events)):
+                for step in self._advance(batch(self.job, events)):
                     yield step
             elif self._state in TERMINAL:
                 yield End(self._state or "", self.cursor)
@@ -285,7 +294,7 @@ class Hub:
                 reply: Any = await self._reader.xread(
                     {self._bell: heard, **streams}, block=BLOCK_MS, count=READ_COUNT
                 )
-                for name, entries in _pairs(reply):
+                for name, entries in pairs(reply):
                     if text(name) == self._bell:
                         heard = text(entries[-1][0])
                     else:
@@ -307,7 +316,7 @@ class Hub:
             return
         events = [from_entry(*entry) for entry in entries]
         topic.seq = events[-1].seq
-        item = batch(events)
+        item = batch(job, events)
         for viewer in topic.viewers:
             viewer.push(item)
 
@@ -335,7 +344,7 @@ class Hub:
         return sum(len(topic.viewers) for topic in self._topics.values())
 
 
-def _pairs(reply: Any) -> list[tuple[bytes, Any]]:
+def pairs(reply: Any) -> list[tuple[bytes, Any]]:
     """The streams of an XREAD reply; RESP3 gives a mapping, RESP2 a list."""
     if not reply:
         return []

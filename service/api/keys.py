@@ -1,17 +1,37 @@
-"""API keys: who calls, and whose jobs they see."""
+"""Who calls, what they may do, and whose jobs they see."""
 
 from __future__ import annotations
 
-import hashlib
 import hmac
-import re
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from service.errors import UnauthorisedError
+from redis.asyncio import Redis
 
-KEY_FORM = re.compile(r"key_([0-9a-z]{1,32})_([0-9A-Za-z]{32,128})")
+from service.errors import ForbiddenError, UnauthorisedError
+from service.jobs.calls import Limits
+from service.jobs.records import key
+from service.keys import (
+    INDEX,
+    KEY_FORM,
+    SCOPES,
+    USED,
+    Command,
+    Key,
+    Scope,
+    digest,
+    from_json,
+    implied,
+)
+from service.settings import Settings
+
 EVERYONE = "*"
+KNOWN_FOR_S = 2.0  # after which a key is read again: so long a revoked one may still be served elsewhere
+KNOWN_KEPT = 10_000
+NO_HASH = digest("")  # of no key; what an unknown id is compared with
+RESERVED: dict[str, Scope] = {"/v1/keys": "admin", "/v1/blobs": "worker"}
+FILE_FORM = "a key is key_<id>_<secret of at least 32 characters>, then its scopes, separated by commas"
 
 
 class KeyFileError(ValueError):
@@ -20,66 +40,132 @@ class KeyFileError(ValueError):
 
 @dataclass(frozen=True)
 class Principal:
-    """``owner`` is written into what the caller makes; ``scope`` is whose things it sees, ``*`` for all."""
+    """``owner`` is written into what the caller makes; ``sees`` is whose things it sees, ``*`` for all."""
 
     owner: str
-    scope: str
+    sees: str
+    scopes: frozenset[Scope]
+    limits: Limits
 
     def may_see(self, owner: str) -> bool:
         """Whether something of this owner exists for the caller."""
-        return self.scope in (EVERYONE, owner)
+        return self.sees in (EVERYONE, owner)
 
 
-LOCAL = Principal("local", EVERYONE)
+def required_scope(method: str, path: str) -> Scope:
+    """What a key needs for a request: a new route of ``/v1`` is never open by mistake."""
+    for prefix, scope in RESERVED.items():
+        if path == prefix or path.startswith(f"{prefix}/"):
+            return scope
+    return "read" if method in ("GET", "HEAD", "OPTIONS") else "submit"
 
 
 class KeyRing:
-    """The keys of the key file, as hashes; each of them sees everything. Without keys everyone is local."""
+    """The keys of the key file and those in Redis. As long as there is none at all, everyone is local."""
 
-    def __init__(self, hashes: dict[str, bytes]) -> None:
-        self._hashes = hashes
+    def __init__(self, settings: Settings, fixed: dict[str, Key], redis: Redis) -> None:
+        self._default = Limits(settings.queued_limit, settings.running_limit, settings.bytes_limit)
+        self._fixed = fixed
+        self._redis = redis
+        self._known: dict[str, tuple[Key, float]] = {}
+        self._open_until = 0.0
+        self._local = Principal("local", EVERYONE, implied(["admin", "worker"]), self._default)
 
-    def __bool__(self) -> bool:
-        return bool(self._hashes)
+    @property
+    def has_fixed(self) -> bool:
+        """Whether there is a key file, which always has an admin key."""
+        return bool(self._fixed)
 
-    def identify(self, authorization: str | None) -> Principal:
-        """Who sends this Authorization header. UnauthorisedError without a valid key, where keys are set."""
-        if not self._hashes:
-            return LOCAL
+    async def identify(self, authorization: str | None) -> Principal:
+        """Who sends this Authorization header. UnauthorisedError without a valid key, once there are keys."""
+        if await self._is_open():
+            return self._local
         scheme, _, secret = (authorization or "").partition(" ")
         form = KEY_FORM.fullmatch(secret.strip())
         if scheme.lower() != "bearer" or form is None:
             raise _refusal("Send the header Authorization: Bearer key_<id>_<secret>.")
-        expected = self._hashes.get(form[1], b"")
-        if not hmac.compare_digest(_digest(secret.strip()), expected):
+        found = self._fixed.get(form[1]) or await self._find(form[1])
+        if not hmac.compare_digest(digest(form[0]), found.sha256 if found else NO_HASH) or found is None:
             raise _refusal("This API key is not known here.")
-        return Principal(form[1], EVERYONE)
+        if found.expires_at and found.expires_at <= time.time() * 1000:
+            raise _refusal("This API key has expired.")
+        return Principal(
+            owner=found.owner,
+            sees=EVERYONE if found.is_admin else found.owner,
+            scopes=found.scopes,
+            limits=replace(self._default, **found.limits),
+        )
+
+    async def authorise(self, authorization: str | None, method: str, path: str) -> Principal:
+        """``identify`` for a request. ForbiddenError where the key lacks the scope."""
+        principal = await self.identify(authorization)
+        scope = required_scope(method, path)
+        if scope not in principal.scopes:
+            raise ForbiddenError(f"This API key lacks the scope {scope!r}.", code="scope")
+        return principal
+
+    async def change(self, commands: list[Command]) -> None:
+        """Adds or removes a key; here that holds at once."""
+        async with self._redis.pipeline(transaction=True) as pipe:
+            for command in commands:
+                pipe.execute_command(*command)
+            await pipe.execute()
+        self._known.clear()
+        self._open_until = 0.0
+
+    async def _is_open(self) -> bool:
+        if self._fixed:
+            return False
+        now = time.monotonic()
+        if now >= self._open_until and await self._redis.zcard(INDEX) == 0:
+            self._open_until = now + KNOWN_FOR_S
+        return now < self._open_until
+
+    async def _find(self, key_id: str) -> Key | None:
+        now = time.monotonic()
+        known, until = self._known.get(key_id, (None, 0.0))
+        if now < until:
+            return known
+        content = await self._redis.get(key("key", key_id))
+        if content is None:
+            self._known.pop(key_id, None)
+            return None
+        await self._redis.hset(USED, key_id, str(round(time.time() * 1000)))
+        if len(self._known) >= KNOWN_KEPT:
+            self._known.clear()
+        found = from_json(content)
+        self._known[key_id] = (found, now + KNOWN_FOR_S)
+        return found
 
 
 def _refusal(detail: str) -> UnauthorisedError:
     return UnauthorisedError(detail, headers={"WWW-Authenticate": 'Bearer realm="gradmill"'})
 
 
-def _digest(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode()).digest()
+def load_keys(path: Path | None) -> dict[str, Key]:
+    """Reads a key file: one key a line and after it its scopes, ``admin`` without any.
 
-
-def load_keys(path: Path | None) -> KeyRing:
-    """Reads a key file: one key a line, empty lines and lines that begin with ``#`` are skipped."""
+    Empty lines and lines that begin with ``#`` are skipped. A key of the file is the owner of what it makes.
+    """
     if path is None:
-        return KeyRing({})
+        return {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise KeyFileError(f"GRADMILL_API_KEY_FILE {path}: {error.strerror}") from error
-    hashes = {}
+    keys = {}
     for number, line in enumerate(map(str.strip, lines), 1):
         if not line or line.startswith("#"):
             continue
-        form = KEY_FORM.fullmatch(line)
-        if form is None:
-            raise KeyFileError(f"{path}, line {number}: a key is key_<id>_<secret of at least 32 characters>")
-        hashes[form[1]] = _digest(line)
-    if not hashes:
-        raise KeyFileError(f"GRADMILL_API_KEY_FILE {path} holds no key: write one key_<id>_<secret> a line")
-    return KeyRing(hashes)
+        secret, _, named = line.partition(" ")
+        form = KEY_FORM.fullmatch(secret)
+        wanted = [scope.strip() for scope in (named.strip() or "admin").split(",")]
+        scopes = [scope for scope in SCOPES if scope in wanted]
+        if form is None or len(scopes) != len(wanted):
+            raise KeyFileError(f"{path}, line {number}: {FILE_FORM}; they are {', '.join(SCOPES)}")
+        keys[form[1]] = Key(form[1], digest(secret), form[1].removeprefix("key_"), implied(scopes))
+    if not any(each.is_admin for each in keys.values()):
+        raise KeyFileError(
+            f"GRADMILL_API_KEY_FILE {path} holds no admin key: write one key_<id>_<secret> a line"
+        )
+    return keys

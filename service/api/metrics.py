@@ -1,20 +1,16 @@
-"""A job's metric series, gathered from its events, kept up to date, and thinned for a screen."""
+"""A job's metric series, gathered from its events and thinned for a screen."""
 
 from __future__ import annotations
 
-import asyncio
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from service.api.log import EventLog, GapError
 from service.jobs.events import LoggedEvent
 from service.jobs.records import Json
 
-JOBS_CACHED = 32
-PAGE = 5_000
+SPARSE = 200  # points of a series that is shown whole, however few points are asked for
 
 
 @dataclass
@@ -43,8 +39,11 @@ class Series:
         return Series(self.steps[start:stop], self.values[start:stop])
 
     def thinned(self, points: int) -> Series:
-        """About ``points`` points at most: first, last, lowest, highest of equal ranges, and gaps."""
-        if len(self.steps) <= points:
+        """About ``points`` points: first, last, lowest, highest of equal ranges, and gaps.
+
+        A sparse series, such as one of evaluations, stays whole.
+        """
+        if len(self.steps) <= max(points, SPARSE):
             return self
         buckets = max(1, points // 4)
         kept: list[int] = []
@@ -65,23 +64,21 @@ def _telling(values: Sequence[float | None], start: int, stop: int) -> set[int]:
     return chosen
 
 
-@dataclass
-class _Gathered:
-    """What is known of a job's series, up to the event ``seq``."""
+class Metrics:
+    """All series of a job."""
 
-    seq: int = 0
-    attempt: int = 0
-    series: dict[str, Series] = field(default_factory=dict)
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    def __init__(self) -> None:
+        self.series: dict[str, Series] = {}
+        self._attempt = 0
 
     def take(self, event: LoggedEvent) -> None:
-        self.seq = event.seq
+        """Adds the points of a metric event."""
         if event.type != "metric":
             return
         record = event.to_dict()
         data: Json = record["data"]
-        if record["attempt"] != self.attempt and data["steps"]:
-            self.attempt = record["attempt"]
+        if record["attempt"] != self._attempt and data["steps"]:
+            self._attempt = record["attempt"]
             for series in self.series.values():
                 series.drop_from(data["steps"][0])
         for name, values in data["values"].items():
@@ -90,35 +87,6 @@ class _Gathered:
             for step, value in zip(data["steps"], values, strict=False):
                 if value is not None or missing:
                     series.add(step, value)
-
-
-class MetricStore:
-    """The series of the jobs that were asked for lately."""
-
-    def __init__(self, log: EventLog) -> None:
-        self._log = log
-        self._jobs: OrderedDict[str, _Gathered] = OrderedDict()
-
-    async def series(self, job: str) -> dict[str, Series]:
-        """All series of a job as of now; events that can't be read any more are left out."""
-        gathered = self._jobs.setdefault(job, _Gathered())
-        self._jobs.move_to_end(job)
-        if len(self._jobs) > JOBS_CACHED:
-            self._jobs.popitem(last=False)
-        async with gathered.lock:
-            while True:
-                try:
-                    events = await self._log.read(job, gathered.seq, PAGE)
-                    is_end = len(events) < PAGE
-                except GapError as gap:
-                    events, is_end = gap.before, False
-                for event in events:
-                    gathered.take(event)
-                if is_end:
-                    break
-                if len(events) < PAGE:
-                    gathered.seq = await self._log.first_kept(job) - 1
-        return gathered.series
 
 
 def series_view(series: Series) -> dict[str, Any]:

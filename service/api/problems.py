@@ -15,6 +15,7 @@ from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
 
 from service.blobs import BlobError, BlobSpaceError
 from service.errors import (
@@ -39,6 +40,7 @@ BY_STATUS: dict[int, type[ProblemError]] = {
     413: TooLargeError,
 }
 MOST_ERRORS = 20
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 REFUSALS = re.compile(r".*\b(MISCONF|OOM|READONLY|NOREPLICAS)\b|.*not allowed when used memory")
 
 
@@ -145,10 +147,23 @@ async def _problem(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    problem = BY_STATUS.get(error.status_code, InternalError)(
-        f"{request.method} {request.url.path}: {error.detail}", headers=error.headers
-    )
+    detail, headers = f"{request.method} {request.url.path}: {error.detail}", dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(_methods(request))
+        detail = f"{request.url.path} knows {headers['Allow']}, not {request.method}."
+    problem = BY_STATUS.get(error.status_code, InternalError)(detail, headers=headers)
     return problem_response(problem, _request_id(request))
+
+
+def _methods(request: Request) -> list[str]:
+    """The methods that the path of a request knows, on whichever routes."""
+    routes = request.app.routes
+    known = [
+        method
+        for method in METHODS
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
+    return [*known, "HEAD"] if "GET" in known else known
 
 
 async def _parameters(request: Request, error: Exception) -> Response:
@@ -162,8 +177,12 @@ async def _parameters(request: Request, error: Exception) -> Response:
 
 async def _redis_away(request: Request, error: Exception) -> Response:
     log.warning("Redis does not answer: %s", error)
-    problem = UnavailableError("Redis does not answer.", code="no-redis", headers={"Retry-After": "1"})
-    return problem_response(problem, _request_id(request))
+    return problem_response(redis_away(), _request_id(request))
+
+
+def redis_away() -> UnavailableError:
+    """The problem of every request that needs Redis while it is away."""
+    return UnavailableError("Redis does not answer.", code="no-redis", headers={"Retry-After": "1"})
 
 
 async def _redis_refuses(request: Request, error: Exception) -> Response:
@@ -177,8 +196,9 @@ async def _redis_refuses(request: Request, error: Exception) -> Response:
 
 async def _store_away(request: Request, error: Exception) -> Response:
     log.warning("the blob store fails: %s", error)
-    detail = "The disk is full." if isinstance(error, BlobSpaceError) else "The blob store fails."
-    problem = UnavailableError(detail, code="no-store", headers={"Retry-After": "5"})
+    is_full = isinstance(error, BlobSpaceError)
+    detail, code = ("The disk is full.", "no-space") if is_full else ("The blob store fails.", "no-store")
+    problem = UnavailableError(detail, code=code, headers={"Retry-After": "5"})
     return problem_response(problem, _request_id(request))
 
 

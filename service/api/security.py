@@ -6,12 +6,14 @@ import ipaddress
 import logging
 import re
 import secrets
+from collections.abc import Mapping
 
+from redis.exceptions import RedisError
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.keys import KeyRing
-from service.api.problems import problem_response
+from service.api.problems import problem_response, redis_away
 from service.errors import (
     ForbiddenError,
     HeadTooLargeError,
@@ -21,16 +23,17 @@ from service.errors import (
     TooLargeError,
     field_problem,
 )
+from service.keys import Key
 from service.settings import Settings
 
 UNSPECIFIED = frozenset({"", "0.0.0.0", "::"})  # listened on, but nobody's name
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
-PROTECTED = ("/v1/", "/openapi.json")
+PROTECTED = ("/v1/", "/openapi.json", "/metrics")
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 MULTIPART_OVERHEAD = 64 * 1024
 HEAD_LIMIT = 64 * 1024  # bytes of all headers together
 ORIGIN = re.compile(r"https?://([^/?#]*)", re.IGNORECASE)
-UPLOAD_PATH = "/v1/files"
+UPLOAD_PATH, BLOB_PATHS = "/v1/files", "/v1/blobs/"
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +65,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_bind(settings: Settings, keys: KeyRing) -> None:
+def check_bind(settings: Settings, keys: Mapping[str, Key]) -> None:
     """BindError for an address that others can reach when no API key protects it."""
     if not is_loopback(settings.host) and not keys:
         raise BindError(
@@ -94,6 +97,7 @@ class Guard:
         self._origins = frozenset(settings.allowed_origins)
         self._body_limit = settings.body_limit
         self._upload_limit = settings.upload_limit + MULTIPART_OVERHEAD
+        self._blob_limit = settings.blob_limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lets a request through, or answers with the problem."""
@@ -113,11 +117,16 @@ class Guard:
             _check_head(scope)
             self._check_names(headers)
             if scope["path"].startswith(PROTECTED):
-                state["principal"] = self._keys.identify(headers.get("authorization"))
-            limit = self._upload_limit if scope["path"] == UPLOAD_PATH else self._body_limit
+                authorization = headers.get("authorization")
+                state["principal"] = await self._keys.authorise(authorization, scope["method"], scope["path"])
+            limit = self._body_limit_of(scope["path"])
             _check_length(headers, limit)
         except ProblemError as problem:
             await problem_response(problem, request_id)(scope, receive, answer)
+            return
+        except RedisError as error:
+            log.warning("keys can't be looked up: %s", error)
+            await problem_response(redis_away(), request_id)(scope, receive, answer)
             return
         try:
             await self._app(scope, _counted(receive, limit), answer)
@@ -127,6 +136,11 @@ class Guard:
                 raise
             fault = InternalError("The server failed; its log tells more under this request id.")
             await problem_response(fault, request_id)(scope, receive, answer)
+
+    def _body_limit_of(self, path: str) -> int:
+        if path == UPLOAD_PATH:
+            return self._upload_limit
+        return self._blob_limit if path.startswith(BLOB_PATHS) else self._body_limit
 
     def _check_names(self, headers: Headers) -> None:
         hosts = headers.getlist("host")

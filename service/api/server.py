@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from collections.abc import Awaitable, Callable
 from types import FrameType
@@ -17,6 +18,7 @@ from service.settings import Settings
 
 WATCH_S = 1
 GRACE_S = 2  # for requests that are being answered when the server shall stop
+COLLECT_AFTER = 50_000  # objects; each collection looks at all requests in flight
 
 
 class Server(uvicorn.Server):
@@ -39,8 +41,8 @@ class Server(uvicorn.Server):
             self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Closes the hub before it waits for connections."""
-        self._backend.hub.close()
+        """Ends the streams before it waits for connections."""
+        self._backend.end_streams()
         await super().shutdown(sockets)
 
 
@@ -60,6 +62,7 @@ def make_server(
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=GRACE_S,
         lifespan="on",
         callback_notify=watch,
@@ -81,4 +84,16 @@ def serve(
     Raises BindError and KeyFileError for settings that must not be served. SystemExit when it can't start:
     Redis is away, or its data are of a newer release; the log says which.
     """
-    make_server(settings, on_ready, watch).run(sockets=sockets)
+    server = make_server(settings, on_ready, watch)
+    settle_garbage_collector()
+    server.run(sockets=sockets)
+
+
+def settle_garbage_collector() -> None:
+    """Takes what the process has loaded out of every later collection, and makes those seldom.
+
+    With Python's own thresholds they cost a fifth of the time that accepting a job takes.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -14,7 +14,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from service.api.ending import end
-from service.api.hub import Batch, End, Ping, Reset, Viewer
+from service.api.hub import Batch, End, Ping, Reset, Step, Viewer
+from service.jobs.events import EVENT_TYPES
 
 log = logging.getLogger(__name__)
 
@@ -70,9 +71,10 @@ def frame(event: str, data: Any) -> bytes:
     return f"event: {event}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
 
 
-async def event_frames(
-    viewer: Viewer, snapshot: Callable[[], Awaitable[dict[str, Any] | None]]
-) -> AsyncGenerator[bytes]:
+Snapshot = Callable[[str], Awaitable[dict[str, Any] | None]]
+
+
+async def event_frames(viewer: Viewer, snapshot: Snapshot) -> AsyncGenerator[bytes]:
     """The frames of one job's stream; ``snapshot`` gives the job as a ``reset`` shows it."""
     yield RETRY
     try:
@@ -84,8 +86,58 @@ async def event_frames(
                     case Ping():
                         yield PING
                     case Reset():
-                        yield frame("reset", {"last_seq": step.last_seq, "job": await snapshot()})
+                        shown = {"last_seq": step.last_seq, "snapshot": await snapshot(viewer.job)}
+                        yield frame("reset", shown)
                     case End():
                         yield frame("end", {"state": step.state, "last_seq": step.last_seq})
     except RedisError as error:
         log.warning("a stream of %s ends early, its viewer will come back: %s", viewer.job, error)
+
+
+async def merged_frames(
+    viewers: Sequence[Viewer], types: frozenset[str], snapshot: Snapshot
+) -> AsyncGenerator[bytes]:
+    """The frames of several jobs' stream, each with its job's id; ``types`` are the events wanted."""
+    yield RETRY
+    try:
+        async with aclosing(merged(viewers)) as steps:
+            async for job, step in steps:
+                match step:
+                    case Batch() if types >= EVENT_TYPES:
+                        yield step.named_frames
+                    case Batch():
+                        yield b"".join(event.named_sse(job) for event in step.events if event.type in types)
+                    case Ping():
+                        yield PING
+                    case Reset():
+                        shown = {"job": job, "last_seq": step.last_seq, "snapshot": await snapshot(job)}
+                        yield frame("reset", shown)
+                    case End():
+                        yield frame("end", {"job": job, "state": step.state, "last_seq": step.last_seq})
+    except RedisError as error:
+        log.warning("a stream of several jobs ends early, its viewer will come back: %s", error)
+
+
+async def merged(viewers: Sequence[Viewer]) -> AsyncGenerator[tuple[str, Step]]:
+    """The steps of several viewers as they come, each with its job, until all have ended."""
+    async with AsyncExitStack() as stack:
+        coming: dict[asyncio.Task[Step | None], tuple[str, AsyncGenerator[Step]]] = {}
+
+        def expect(job: str, steps: AsyncGenerator[Step]) -> None:
+            coming[asyncio.create_task(_next(steps))] = (job, steps)
+
+        for viewer in viewers:
+            await stack.enter_async_context(viewer)
+            expect(viewer.job, await stack.enter_async_context(aclosing(viewer.steps())))
+        stack.push_async_callback(end, coming)  # first of all, for a generator that runs can't be closed
+        while coming:
+            done, _ = await asyncio.wait(coming, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                job, steps = coming.pop(task)
+                if (step := task.result()) is not None:
+                    expect(job, steps)
+                    yield job, step
+
+
+async def _next(steps: AsyncGenerator[Step]) -> Step | None:
+    return await anext(steps, None)

@@ -17,7 +17,7 @@ from service.api.keys import Principal
 from service.api.problems import invalid_fields
 from service.errors import ConflictError, QuotaError, invalid_field
 from service.ids import new_id
-from service.jobs.calls import NewJob, accept, arun
+from service.jobs.calls import NewJob, Place, accept, arun
 from service.jobs.records import JobRecord
 from service.specs import KINDS, Kind, Prepared, Strict
 
@@ -25,7 +25,7 @@ IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,255}")
 RETRY_AFTER_S = 5
 ENGINE_VERSION = version("gradmill")
 
-Label = Annotated[str, Field(max_length=64)]
+Label = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class Options(Strict):
@@ -82,7 +82,7 @@ class Submitted:
     """The job, its place in the queue, and whether an earlier request with the same key had made it."""
 
     job: JobRecord
-    place: int | None
+    place: Place
     replayed: bool = False
 
 
@@ -107,10 +107,8 @@ async def submit(backend: Backend, principal: Principal, new: Submission) -> Sub
         engine_version=ENGINE_VERSION,
     )
     scope, body_sha = _idempotency(principal, new)
-    accepted = await arun(
-        backend.redis,
-        accept(job, idempotency=scope, body_sha=body_sha, most_queued=backend.settings.queued_limit),
-    )
+    limits = principal.limits
+    accepted = await arun(backend.redis, accept(job, idempotency=scope, body_sha=body_sha, limits=limits))
     if accepted.outcome == "conflict":
         raise ConflictError(
             "This Idempotency-Key was used with another body.",
@@ -119,14 +117,25 @@ async def submit(backend: Backend, principal: Principal, new: Submission) -> Sub
         )
     if accepted.outcome == "quota":
         raise QuotaError(
-            f"{backend.settings.queued_limit} jobs of this key are queued, which is the most allowed.",
+            f"{limits.queued} jobs of this key are queued, which is the most allowed.",
             headers={"Retry-After": str(RETRY_AFTER_S)},
         )
+    if accepted.outcome == "space":
+        raise bytes_quota(limits.bytes)
     backend.waker.wake(job.lane, accepted.missing_tickets)
     if accepted.outcome == "replayed":
         earlier = await backend.job(accepted.job, principal)
-        return Submitted(earlier, await backend.queue_position(earlier), replayed=True)
-    return Submitted(queued_record(job, accepted.created_at), accepted.place or None)
+        return Submitted(earlier, await backend.place(earlier), replayed=True)
+    return Submitted(queued_record(job, accepted.created_at), Place(accepted.place, accepted.start_at))
+
+
+def bytes_quota(most: int) -> QuotaError:
+    """The problem of a key that has stored all that it may; only deleting helps."""
+    return QuotaError(
+        f"This key's uploads and checkpoints take the {most} bytes that are allowed: delete files or jobs.",
+        code="quota-bytes",
+        headers={"x-should-retry": "false"},
+    )
 
 
 def _idempotency(principal: Principal, new: Submission) -> tuple[str, str]:

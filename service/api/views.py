@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from service.jobs.calls import NOWHERE, Place
 from service.jobs.events import rfc3339
 from service.jobs.records import JobRecord
 
@@ -12,8 +13,8 @@ def _time(milliseconds: int | None) -> str | None:
     return None if milliseconds is None else rfc3339(milliseconds)
 
 
-def job_view(job: JobRecord, queue_position: int | None = None) -> dict[str, Any]:
-    """The job object; ``queue_position`` counts from 1."""
+def job_view(job: JobRecord, place: Place = NOWHERE) -> dict[str, Any]:
+    """The job object."""
     path = f"/v1/jobs/{job.id}"
     return {
         "object": "job",
@@ -48,13 +49,16 @@ def job_view(job: JobRecord, queue_position: int | None = None) -> dict[str, Any
         "result": job.result,
         "error": job.error,
         "last_seq": job.seq,
-        "queue_position": queue_position,
+        "queue_position": place.place or None,
+        "estimated_start": _time(place.start_at or None),
         "retry_of": job.retry_of,
         "links": {
             "self": path,
             "cancel": f"{path}/cancel",
             "events": f"{path}/events",
             "metrics": f"{path}/metrics",
+            "logs": f"{path}/logs",
             "checkpoints": f"{path}/checkpoints",
+            "artifacts": f"{path}/artifacts",
         },
     }

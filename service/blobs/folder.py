@@ -77,8 +77,10 @@ class _FolderWriter:
         with _failing_as_blob_error(self._path):
             self._file.flush()
 
-    def commit(self) -> str:
+    def commit(self, expected: str | None = None) -> str:
         name = self._hash.hexdigest()
+        if expected not in (None, name):
+            raise BlobDamagedError(f"blob {expected} came damaged: its content has the name {name}")
         target = self._store.path(name)
         with _failing_as_blob_error(self._path):
             self._file.flush()

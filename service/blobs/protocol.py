@@ -42,15 +42,15 @@ class BlobWriter(Protocol):
     def write(self, part: bytes) -> None:
         """Adds bytes; BlobTooLargeError beyond the limit."""
 
-    def commit(self) -> str:
-        """Makes it durable and visible; returns its name."""
+    def commit(self, expected: str | None = None) -> str:
+        """Makes it durable and visible; returns its name. BlobDamagedError if it isn't the expected one."""
 
     def abort(self) -> None:
         """Forgets it. Harmless after ``commit``."""
 
 
 class BlobStore(Protocol):
-    """Bytes by sha256."""
+    """Bytes by sha256, as whoever works with them sees it: nothing can be removed or changed."""
 
     def put(self, content: bytes) -> str:
         """Stores bytes durably and returns their name; what is there whole is not written again."""
@@ -67,11 +67,15 @@ class BlobStore(Protocol):
     def open_range(self, name: str, start: int = 0) -> BinaryIO:
         """A readable file positioned at ``start``, which the caller closes; errors as of ``get``."""
 
+    def check(self) -> None:
+        """Raises BlobError when the store can't take a blob now."""
+
+
+class CollectedStore(BlobStore, Protocol):
+    """A store as its owner sees it, who also removes what nothing refers to."""
+
     def delete(self, name: str, before: float | None = None) -> bool:
         """Removes a blob, or only if it was last put before a time (s); returns whether it did."""
 
     def older_than(self, before: float) -> Iterator[str]:
         """Names of the blobs that were last put before a time (s since the epoch)."""
-
-    def check(self) -> None:
-        """Raises BlobError when the store can't take a blob now."""

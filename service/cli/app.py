@@ -15,9 +15,11 @@ from service.cli.refusal import say_error
 
 COMMANDS = {
     "up": "Start the whole system on this machine.",
+    "serve": "Run the API alone, for workers elsewhere.",
     "worker": "Run this machine's workers for a system elsewhere.",
     "train": "Train a model and watch it learn.",
     "sample": "Continue a prompt with a trained model.",
+    "compile": "Compile an expression, see each stage, and time it.",
     "jobs": "List jobs.",
     "show": "Show a job in detail.",
     "watch": "Follow a job until it ends.",
@@ -56,7 +58,7 @@ class LazyGroup(click.Group):
 @click.version_option(version("gradmill"), message="%(version)s")
 @click.pass_context
 def group(ctx: click.Context, url: str | None) -> None:
-    """Train small models, watch them learn, sample from them."""
+    """Train small models and sample from them; compile expressions and see how."""
     ctx.obj = url
 
 

@@ -78,7 +78,7 @@ def command(steps: int | None) -> int:
         job = client.submit("train", demo_spec(steps), name="Shakespeare")
         click.echo(f"this job:  {url}/jobs/{job['id']}\n")
         show_events(
-            client.events(job["id"], timeout_s=LONGEST_RUN_S), choose_display(as_json=False), job["id"]
+            client.events(job["id"], timeout_s=LONGEST_RUN_S), choose_display(job["kind"], False), job["id"]
         )
         job = client.get(job["id"])
         if job["state"] != "succeeded":

@@ -175,10 +175,14 @@ def indent(text: str) -> str:
     return "\n".join(f"    {line}" for line in clean(text, lines=True).splitlines())
 
 
-def choose_display(as_json: bool) -> Display:
-    """NDJSON when asked for; the live display on a terminal; else lines."""
+def choose_display(kind: str, as_json: bool) -> Display:
+    """NDJSON when asked for; the stages of a compile job; the live display on a terminal; else lines."""
     if as_json:
         return Ndjson()
+    if kind == "compile":
+        from service.cli.stages import Stages
+
+        return Stages()
     if sys.stderr.isatty() and sys.stdout.isatty():
         from service.cli.live import Live  # rich is slow to import
 
@@ -190,10 +194,10 @@ def follow(
     client: Client, job_id: str, *, as_json: bool = False, after: int = 0, timeout_s: float | None = None
 ) -> Exit:
     """Shows a job until it ends; the exit code of its last state. Ctrl-C detaches and lets the job go on."""
-    client.get(job_id)  # a wrong id or an absent server is said at once
+    kind = client.get(job_id)["kind"]  # a wrong id or an absent server is said at once
     try:
         picture = show_events(
-            client.events(job_id, after=after, timeout_s=timeout_s), choose_display(as_json), job_id
+            client.events(job_id, after=after, timeout_s=timeout_s), choose_display(kind, as_json), job_id
         )
     except KeyboardInterrupt:
         click.echo(f"\ndetached: the job goes on; `gradmill cancel {job_id}` ends it", err=True)

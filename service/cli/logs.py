@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import click
 
 from service.cli.connect import find_job, open_client
-from service.cli.text import clean
 from service.client import Client
+from service.lines import LINES, line
 from service.wire import Event
 
 
@@ -38,28 +38,3 @@ def wanted(client: Client, job_id: str, follow: bool, tail: int | None) -> Itera
     yield from past
     if follow:
         yield from (event for event in client.events(job_id, after=last) if event["type"] in LINES)
-
-
-def line(event: Event) -> str:
-    words = LINES[event["type"]].format_map(Missing({key: text(v) for key, v in event["data"].items()}))
-    return f"{event['time']} {' '.join(words.split())}"
-
-
-def text(value: object) -> str:
-    return clean(str(value))
-
-
-class Missing(dict[str, str]):
-    """Members that an event leaves out are empty."""
-
-    def __missing__(self, key: str) -> str:
-        return ""
-
-
-LINES = {
-    "state": "state {state} {reason} {code} {message} {worker}",
-    "stage": "stage {name} {state} {seconds}",
-    "log": "{level} {message}",
-    "checkpoint": "checkpoint at step {step}",
-    "sample": "sample at step {step}: {text}",
-}

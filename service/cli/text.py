@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import unicodedata
 from collections.abc import Sequence
 
+from service.lines import clean as clean
 from service.wire import Job
 
 BARS = "▁▂▃▄▅▆▇█"
-
-
-def clean(text: str, *, lines: bool = False) -> str:
-    """The text without control and direction characters, which could forge or hide output.
-
-    ``lines`` keeps line ends; else they become spaces.
-    """
-
-    def safe(character: str) -> str:
-        if character == "\n":
-            return "\n" if lines else " "
-        if character == "\t":
-            return " "
-        return "" if unicodedata.category(character) in ("Cc", "Cf", "Cs") else character
-
-    return "".join(map(safe, text))
 
 
 def name_of(job: Job) -> str:

@@ -79,5 +79,8 @@ def read_settings(given: dict[str, Any]) -> Settings:
     try:
         return Settings(**given)
     except ValidationError as error:
-        wrong = [f"GRADMILL_{str(each['loc'][0]).upper()}: {each['msg']}" for each in error.errors()]
+        wrong = [
+            ": ".join([*(f"GRADMILL_{str(name).upper()}" for name in each["loc"][:1]), each["msg"]])
+            for each in error.errors()
+        ]
         raise click.UsageError("; ".join(wrong)) from error

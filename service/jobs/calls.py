@@ -5,7 +5,7 @@
 
 | call | answer |
 |---|---|
-| ``accept(new, …)`` | :class:`Accepted`: ``accepted``, ``replayed``, ``conflict`` or ``quota`` |
+| ``accept(new, …)`` | :class:`Accepted`: ``accepted``, ``replayed``, ``conflict``, ``quota``, ``space`` |
 | ``claim(lane, worker, nonce, lease_ms)`` | :class:`Claim`, or None when nothing is queued |
 | ``append(job, token, first, events)`` | :class:`Appended`; ``first`` counts this attempt's events before |
 | ``checkpoint(job, token, manifest, segment)`` | verb |
@@ -17,7 +17,7 @@
 | ``leave(worker, lane)`` | whether it was on the list |
 | ``held(worker)`` | :class:`Held`, or None: what a parent releases when its child has died |
 | ``lane_state(lane)`` | :class:`LaneState` |
-| ``list_jobs(…)`` | page of :class:`JobRecord` |
+| ``place(job)`` | :class:`Place` |
 
 A **verb** says what the attempt does next: ``go``; ``cancel``: stop and ``finish(…, "cancelled")``;
 ``pause``: checkpoint and ``release(…, "pause")``; ``fenced``: the job is no longer yours, write nothing more;
@@ -37,7 +37,7 @@ from redis.asyncio import Redis as AsyncRedis
 from redis.exceptions import NoScriptError
 
 from service.jobs.events import EVENT_TYPES
-from service.jobs.records import STATES, Claim, JobRecord, Json, Segment, flat, job_record, text
+from service.jobs.records import Claim, Json, Segment, flat, job_record, text
 from service.jobs.scripts import Script, script
 
 T = TypeVar("T")
@@ -109,10 +109,22 @@ class NewJob:
 
 
 @dataclass(frozen=True)
-class Accepted:
-    """``job`` stands for the request (none for ``quota``); the rest is told of ``accepted`` jobs only.
+class Limits:
+    """What an owner may have at a time: jobs queued, jobs running, bytes stored. 0: no bound."""
 
-    ``created_at`` in milliseconds, ``place`` in the queue from 1, 0 when it is no longer queued.
+    queued: int
+    running: int
+    bytes: int
+
+
+NO_LIMITS = Limits(0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """``job`` stands for the request, if that isn't refused; the rest is told of ``accepted`` jobs only.
+
+    ``created_at`` in milliseconds; ``place`` and ``start_at`` as :class:`Place` has them.
     """
 
     outcome: str
@@ -120,28 +132,45 @@ class Accepted:
     missing_tickets: int
     created_at: int
     place: int
+    start_at: int
 
 
-def accept(new: NewJob, *, idempotency: str = "", body_sha: str = "", most_queued: int = 0) -> Call[Accepted]:
-    """Queues a job once per idempotency scope and owner's quota (0: no bound)."""
+def accept(
+    new: NewJob, *, idempotency: str = "", body_sha: str = "", limits: Limits = NO_LIMITS
+) -> Call[Accepted]:
+    """Queues a job once per idempotency scope, within the limits of its owner."""
     record: dict[str, str | int] = {
         "name": new.name,
         "spec": dumps(new.spec),
         "estimate": dumps(new.estimate),
+        "estimate_ms": round(1000 * new.estimate.get("seconds", 0)),
         "metadata": dumps(new.metadata),
         "timeout_s": new.timeout_s,
         "max_attempts": new.max_attempts,
         "retry_of": new.retry_of,
+        "most_running": limits.running,
         "engine_version": new.engine_version,
         "numerics_version": new.numerics_version,
     }
-    head = (new.id, new.owner, idempotency, body_sha, most_queued, new.lane, new.kind, new.priority)
+    quota = (limits.queued, limits.bytes)
+    head = (new.id, new.owner, idempotency, body_sha, *quota, new.lane, new.kind, new.priority)
     pairs = tuple(part for pair in record.items() for part in pair)
     return Call(
         script("accept"),
         (*head, "1" if new.ephemeral else "", *pairs),
         lambda reply: Accepted(text(reply[0]), text(reply[1]), *map(int, reply[2:])),
     )
+
+
+def keep_file(file_id: str, record: Mapping[str, Json], most_bytes: int = 0) -> Call[bool]:
+    """Records an uploaded file; False when its owner would have more than ``most_bytes`` (0: no bound)."""
+    args = (file_id, str(record["owner"]), int(record["bytes"]), most_bytes, dumps(record))
+    return Call(script("keep_file"), args, bool)
+
+
+def drop_file(file_id: str) -> Call[bool]:
+    """Forgets an uploaded file; whether it was there."""
+    return Call(script("drop_file"), (file_id,), bool)
 
 
 def _claim(reply: Any) -> Claim | None:
@@ -352,19 +381,20 @@ def lane_state(lane: str) -> Call[LaneState]:
     return Call(script("lane"), (lane,), lambda reply: LaneState(*(int(part) for part in reply)))
 
 
-def list_jobs(
-    scope: str,
-    *,
-    kinds: Sequence[str],
-    states: Sequence[str] = STATES,
-    after: str = "",
-    descending: bool = True,
-    limit: int = 20,
-) -> Call[list[JobRecord]]:
-    """A page of jobs in order of their ids; scope is an owner, or ``*`` for everyone."""
-    order = "desc" if descending else "asc"
-    return Call(
-        script("list"),
-        (scope, ",".join(kinds), ",".join(states), after, order, limit),
-        lambda reply: [job_record(flat(fields)) for fields in reply if fields],
-    )
+@dataclass(frozen=True)
+class Place:
+    """Which of the claims to come takes a queued job, from 1, and when (ms) if estimates hold.
+
+    0 where there is none: the job isn't queued, or no worker lives.
+    """
+
+    place: int
+    start_at: int
+
+
+NOWHERE = Place(0, 0)
+
+
+def place(job: str) -> Call[Place]:
+    """Where a job stands in its lane's queue."""
+    return Call(script("place"), (job,), lambda reply: Place(int(reply[0]), int(reply[1])))

@@ -17,7 +17,9 @@ from redis import Redis
 from service.blobs import BlobStore
 from service.jobs.records import Json, Segment, key, text
 
-EVENT_TYPES = frozenset({"state", "metric", "sample", "log", "checkpoint", "stage", "token", "progress"})
+EVENT_TYPES = frozenset(
+    {"state", "metric", "sample", "log", "checkpoint", "stage", "token", "progress", "report"}
+)
 PAGE = 5_000
 
 
@@ -39,6 +41,11 @@ class LoggedEvent:
     def sse(self) -> bytes:
         """The event as a frame of an event stream."""
         return b"id: %d\nevent: %s\ndata: %s\n\n" % (self.seq, self.type.encode(), self.line)
+
+    def named_sse(self, job: str) -> bytes:
+        """The event as a frame of a stream of several jobs, ``job`` being the one it is of."""
+        head = (job.encode(), self.seq, self.type.encode(), job.encode(), self.line[1:])
+        return b'id: %s:%d\nevent: %s\ndata: {"job":"%s",%s\n\n' % head
 
     def to_dict(self) -> dict[str, Json]:
         """The event's JSON, parsed."""

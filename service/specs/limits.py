@@ -31,13 +31,13 @@ CAPS = {
 }
 
 
-def check_caps(estimate: Mapping[str, int | float]) -> None:
+def check_caps(estimate: Mapping[str, int | float], caps: Mapping[str, Cap] = CAPS) -> None:
     """InvalidFieldsError that names every estimate above its cap."""
     errors = [
         FieldError(
             "spec", f"estimated at {estimate[name]:.4g} {cap.unit}", f"at most {cap.most:.4g}; {cap.remedy}"
         )
-        for name, cap in CAPS.items()
+        for name, cap in caps.items()
         if estimate.get(name, 0) > cap.most
     ]
     if errors:

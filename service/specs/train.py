@@ -16,6 +16,7 @@ from service.specs.prompts import check_prompt
 
 TEXT_LIMIT = 2 * 2**20
 EVALUATION_WINDOWS = 100
+ALIAS = r"^[a-z0-9][a-z0-9.-]{0,62}$"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 # The named corpora, which the API never loads.
 NAMED = {
@@ -99,7 +100,7 @@ class Train(Strict):
     )
     checkpoint_every_s: float = Field(20.0, gt=0, le=3600, description="seconds between checkpoints")
     publish_as: str | None = Field(
-        None, pattern=r"^[a-z0-9][a-z0-9.-]{0,62}$", description="alias of the model that is left behind"
+        None, pattern=ALIAS, description="alias of the model that is left behind"
     )
 
 

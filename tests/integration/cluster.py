@@ -8,10 +8,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from redis import Redis
+from redis.exceptions import RedisError
 
 from service.blobs import FolderStore
 from service.ids import new_id
@@ -115,9 +117,10 @@ class Cluster:
 
     def _sweep(self) -> None:
         while not self._ended.wait(0.2):
-            calls.run(self.redis, calls.sweep())
-            for lane in LANES:
-                tickets.wake(self.redis, lane)
+            with suppress(RedisError):  # the next sweep may have more luck
+                calls.run(self.redis, calls.sweep())
+                for lane in LANES:
+                    tickets.wake(self.redis, lane)
 
     # Processes -------------------------------------------------------------------------------------------
 

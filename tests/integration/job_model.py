@@ -74,7 +74,8 @@ class ModelJob:
 class Model:
     """All jobs of one lane, and the answers that each call must give."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_running: dict[str, int]) -> None:
+        self.most_running = most_running  # by owner; 0: no bound
         self.jobs: dict[str, ModelJob] = {}
         self.keys: dict[str, tuple[str, str]] = {}  # idempotency key → body, job
         self.served: dict[str, int] = {}
@@ -102,9 +103,21 @@ class Model:
         new.move("queued")
         return "accepted", new.id
 
+    def place(self, job: ModelJob) -> int:
+        """Which claim takes a queued job: after those of higher priority, owners take turns as they stand."""
+        higher = [each for each in self.queued() if each.priority > job.priority]
+        waiting = [each for each in self.queued() if each.priority == job.priority]
+        served, order = dict(self.served), []
+        while waiting:
+            chosen = min(waiting, key=lambda each: (served.get(each.owner, 0), each.owner, each.arrival))
+            served[chosen.owner] = self.claims + len(order) + 1
+            order.append(chosen)
+            waiting.remove(chosen)
+        return len(higher) + order.index(job) + 1
+
     def claim(self, worker: str) -> ModelJob | None:
-        """The next job by priority, then the least recently served owner, then arrival."""
-        waiting = self.queued()
+        """The next job by priority, then the least recently served owner, then arrival, within the limits."""
+        waiting = [job for job in self.queued() if not self.must_wait(job.owner)]
         if not waiting:
             return None
         top = [job for job in waiting if job.priority == waiting[0].priority]
@@ -116,6 +129,10 @@ class Model:
         chosen.pausing = False
         chosen.move("running", worker=worker)
         return chosen
+
+    def must_wait(self, owner: str) -> bool:
+        most = self.most_running.get(owner, 0)
+        return 0 < most <= sum(job.owner == owner and job.state in HELD for job in self.jobs.values())
 
     def append(self, job: ModelJob, token: int, first: int, events: list[Event]) -> str:
         if not job.is_current(token):

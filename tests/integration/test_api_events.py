@@ -164,7 +164,7 @@ def test_a_cursor_of_another_history_is_reset_with_a_snapshot(api: Api, worker: 
     reset = next(frames)
     assert (reset.event, reset.id) == ("reset", None)
     assert data_of(reset)["last_seq"] == 2
-    assert data_of(reset)["job"]["id"] == worker.job
+    assert data_of(reset)["snapshot"]["id"] == worker.job
     worker.finish()
     assert [frame.event for frame in frames] == ["state", "end"]
 

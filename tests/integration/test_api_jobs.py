@@ -90,18 +90,18 @@ def test_pages_are_disjoint_and_whole(api: Api) -> None:
     assert [job["id"] for job in ascending] == made
 
 
-def test_the_list_filters_by_status_and_kind(api: Api) -> None:
+def test_the_list_filters_by_state_and_kind(api: Api) -> None:
     kept, ended = api.submit()["id"], api.submit()["id"]
     api.http.post(f"/v1/jobs/{ended}/cancel")
 
     def ids(**params: str) -> list[str]:
         return [job["id"] for job in api.http.get("/v1/jobs", params=params).json()["data"]]
 
-    assert ids(status="cancelled") == [ended]
-    assert ids(status="queued", kind="train") == [kept]
-    assert ids(status="queued,cancelled") == [ended, kept]
+    assert ids(state="cancelled") == [ended]
+    assert ids(state="queued", kind="train") == [kept]
+    assert ids(state="queued,cancelled") == [ended, kept]
     assert ids(kind="sample") == []
-    assert api.http.get("/v1/jobs", params={"status": "done"}).json()["param"] == "status"
+    assert api.http.get("/v1/jobs", params={"state": "done"}).json()["param"] == "state"
 
 
 def test_a_queued_job_is_cancelled_at_once_and_never_starts(api: Api) -> None:
@@ -208,19 +208,6 @@ def test_prefer_wait_answers_when_the_job_has_ended(api: Api) -> None:
 def test_prefer_wait_gives_up_in_time(api: Api) -> None:
     answer = api.http.post("/v1/jobs", json=TRAIN, headers={"Prefer": "wait=1"})
     assert (answer.status_code, answer.json()["state"]) == (202, "queued")
-
-
-def test_the_queue_has_a_limit_for_each_key(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        api.running.server.config.app.state.backend,  # type: ignore[union-attr]
-        "settings",
-        api.settings.model_copy(update={"queued_limit": 2}),
-    )
-    api.submit()
-    api.submit()
-    answer = api.http.post("/v1/jobs", json=TRAIN)
-    assert (answer.status_code, answer.json()["code"]) == (429, "quota")
-    assert answer.headers["retry-after"]
 
 
 def test_accepted_jobs_bring_tickets_for_live_workers_only(api: Api) -> None:

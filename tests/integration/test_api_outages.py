@@ -118,7 +118,7 @@ def test_a_full_disk_is_a_503(api: Api) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     for answer in (upload, ready):
-        assert (answer.status_code, answer.json()["code"]) == (503, "no-store")
+        assert (answer.status_code, answer.json()["code"]) == (503, "no-space")
     assert list((api.data / "blobs" / "partial").iterdir()) == []
 
 

@@ -29,12 +29,14 @@ from service.embedded import EmbeddedServer
 from service.ids import new_id
 from service.jobs import calls, tickets
 from service.jobs.connection import connect
+from service.jobs.listing import Wanted, list_jobs
 from service.jobs.records import STATES, flat, job_record, key
 from workers.resume import starting_points
 
 LANE = "cpu-batch"
 LEASE_MS = 3_600_000  # never over by itself
 MOST_QUEUED = 2
+LIMITS = {"ann": calls.Limits(MOST_QUEUED, 0, 0), "bob": calls.Limits(MOST_QUEUED, 1, 0)}
 MOST_OPEN = 4  # jobs that have not ended, so that each gets far
 
 STALE = st.sampled_from([False, False, True])
@@ -76,7 +78,7 @@ class Scripts(RuleBasedStateMachine):
     def start(self, made: list[tuple[str, int, int]], claims: list[str]) -> Any:
         """Some jobs, and some of them claimed, so that short examples get somewhere."""
         self.redis.flushall()
-        self.model = Model()
+        self.model = Model({owner: limits.running for owner, limits in LIMITS.items()})
         self.accepted: dict[str, calls.Call[calls.Accepted]] = {}
         self.nonces: dict[str, tuple[str, tuple[str, int]]] = {}
         self.counter = 0
@@ -113,14 +115,14 @@ class Scripts(RuleBasedStateMachine):
             calls.NewJob(new.id, "train", LANE, {}, **chosen),  # type: ignore[arg-type]
             idempotency=idempotency,
             body_sha=body,
-            most_queued=MOST_QUEUED,
+            limits=LIMITS[owner],
         )
         answer = self.run(call)
         assert (answer.outcome, answer.job) == self.model.accept(new, idempotency, body, MOST_QUEUED)
         if answer.job != new.id:
             return None
         self.accepted[new.id] = call
-        assert answer.place == [job.id for job in self.model.queued()].index(new.id) + 1
+        assert answer.place == self.model.place(new)
         return new
 
     @rule(
@@ -292,11 +294,13 @@ class Scripts(RuleBasedStateMachine):
         assert [name.decode() for name in self.redis.zrange(key("queue", LANE), 0, -1)] == [
             job.id for job in self.model.queued()
         ]
+        for job in self.model.queued():
+            assert self.run(calls.place(job.id)).place == self.model.place(job)
         held = {job.id for job in jobs if job.state in HELD}
         assert {name.decode() for name in self.redis.zrange(key("leases"), 0, -1)} == held
         for state in STATES:
             expected = sorted(job.id for job in jobs if job.state == state)
-            call = calls.list_jobs("*", kinds=["train"], states=[state], descending=False, limit=100)
+            call = list_jobs("*", Wanted(["train"], [state]), descending=False, limit=100)
             assert [job.id for job in self.run(call)] == expected
         for owner in ("ann", "bob"):
             usage = flat_hash(self.redis.hgetall(key("usage", owner)))
@@ -319,9 +323,9 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
 def test_a_record_that_vanished_never_blocks_its_lane(redis: Redis, priority: int) -> None:
     redis.flushall()
     ids = [new_id("job") for _ in range(3)]
-    for number, (job, owner) in enumerate(zip(ids, ["ann", "ann", "bob"], strict=True)):
+    for job, owner, place in zip(ids, ["ann", "ann", "bob"], [1, 2, 2], strict=True):
         new = calls.NewJob(job, "train", LANE, {}, owner=owner, priority=priority)
-        assert calls.run(redis, calls.accept(new)).place == number + 1
+        assert calls.run(redis, calls.accept(new)).place == place
     redis.delete(key("job", ids[0]), key("job", ids[2]))
     claim = calls.run(redis, calls.claim(LANE, "w1", "n1"))
     assert claim is not None

@@ -17,6 +17,7 @@ from cluster import LEASE_S, Cluster, check_log, last_step, steps_by_attempt, wa
 from service.client import Client, RefusedError
 from service.embedded import EmbeddedServer
 from service.jobs import calls
+from service.jobs.listing import Wanted, list_jobs
 from service.jobs.lanes import BATCH, QUICK
 from workers.resume import starting_points
 
@@ -67,7 +68,7 @@ def batch(system: Cluster) -> Iterator[Any]:
         return started[-1]
 
     yield start
-    for job in calls.run(system.redis, calls.list_jobs("*", kinds=["train"], states=["queued", "running"])):
+    for job in calls.run(system.redis, list_jobs("*", Wanted(["train"], ["queued", "running"]))):
         calls.run(system.redis, calls.cancel(job.id))  # what a failed test left
     for process in started:
         if process.poll() is None:

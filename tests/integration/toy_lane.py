@@ -3,6 +3,9 @@
 Jobs of kind ``train`` are toys here too. A toy carries a number through ``steps`` turns of a linear
 congruence and stores a checkpoint every ``every`` turns; its result says where it ended. A turn lasts
 ``pause_s``; ``fault`` names what goes wrong after turn ``fault_at``.
+
+``TOY_GATE``, a phase and a folder, stops the first process that comes to this phase of its work: it writes
+its process id to ``<folder>/reached`` and goes on when ``<folder>/open`` is there.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +22,51 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from service.blobs import BlobSpaceError, BlobStore
 from service.settings import Settings
+from workers import perform, ticket
 from workers.attempt import Attempt
 from workers.failures import NonFiniteLossError
 from workers.handlers import MODULES, Outcome
 from workers.lane import run_lane
 from workers.stop import Stop
 
+GATED_PHASE, _, GATE_FOLDER = os.environ.get("TOY_GATE", "").partition(" ")
+NEEDED_BYTES = 2**28
+GATED_STEP = 25
+
+
+def pass_gate(phase: str) -> None:
+    """Waits at the gate if it stands here. Whoever goes through needs some memory."""
+    reached = Path(GATE_FOLDER, "reached")
+    if phase != GATED_PHASE or reached.exists():
+        return
+    aside = reached.with_name("reaching")
+    aside.write_text(str(os.getpid()))
+    aside.rename(reached)
+    while not Path(GATE_FOLDER, "open").exists():
+        time.sleep(0.005)
+    bytearray(NEEDED_BYTES)
+
+
+def gated(phase: str, do: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that comes to the gate before it does its work."""
+
+    def come(*args: Any, **options: Any) -> Any:
+        pass_gate(phase)
+        return do(*args, **options)
+
+    return come
+
 
 def turn(value: int) -> int:
     return (value * 6364136223846793005 + 1442695040888963407) % 2**64
+
+
+def final_value(seed: int, steps: int) -> int:
+    """What a toy ends with, whatever happens to it on the way."""
+    value = seed
+    for _ in range(steps):
+        value = turn(value)
+    return value
 
 
 def run(attempt: Attempt, store: BlobStore) -> Outcome:
@@ -37,9 +77,19 @@ def run(attempt: Attempt, store: BlobStore) -> Outcome:
         step, value = saved["step"], saved["value"]
 
     def save() -> None:
-        name = store.put(json.dumps({"step": step, "value": value}).encode())
+        content = json.dumps({"step": step, "value": value}).encode()
+        writer = store.writer()
+        try:
+            writer.write(content[:8])
+            writer.flush()
+            pass_gate("checkpointing")
+            writer.write(content[8:])
+            name = writer.commit()
+        finally:
+            writer.abort()
         attempt.save({"step": step, "weights": name, "optimizer": name, "state": name, "bytes": {}}, store)
 
+    pass_gate("claimed")
     try:
         while step < spec["steps"]:
             attempt.check()
@@ -49,6 +99,8 @@ def run(attempt: Attempt, store: BlobStore) -> Outcome:
             attempt.progress(step, spec["steps"])
             if step % spec.get("every", 10) == 0:
                 save()
+            if step == GATED_STEP:
+                pass_gate("mid-step")
             if step == spec.get("fault_at"):
                 FAULTS[spec["fault"]]()
     except Stop as stop:
@@ -93,4 +145,7 @@ FAULTS = {f.__name__: f for f in (hang, not_a_number, no_memory, bug, full_disk,
 if __name__ == "__main__":
     sys.modules["toy_lane"] = sys.modules["__main__"]
     MODULES["toy"] = MODULES["train"] = "toy_lane"
+    perform.SPACE_PAUSE_S = float(os.environ.get("TOY_SPACE_PAUSE_S", perform.SPACE_PAUSE_S))
+    ticket.perform_next = gated("queued", ticket.perform_next)
+    Attempt.finish = gated("finishing", Attempt.finish)  # type: ignore[method-assign]
     run_lane(sys.argv[1], Settings())

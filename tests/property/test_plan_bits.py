@@ -88,14 +88,15 @@ def test_many_plans_serve_every_leading_size(family: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "seed"),
+    ("family", "steps", "seed"),
     [
-        pytest.param("float64", 722495, id="a row's value written where other chunks still read"),
-        pytest.param("all", 2989, id="the first elements of more, taken for all"),
+        pytest.param("float64", 30, 722495, id="a row's value written where other chunks still read"),
+        pytest.param("all", 30, 2989, id="the first elements of more, taken for all"),
+        pytest.param("integers", 40, 3792497226, id="the one row of a reduction, cut into units of a chain"),
     ],
 )
-def test_graphs_that_found_faults(family: str, seed: int) -> None:
-    check(*grown(seed, family, 30, symbol("rows")), [{"rows": n} for n in (0, 1, 5, 33, 1000)])
+def test_graphs_that_found_faults(family: str, steps: int, seed: int) -> None:
+    check(*grown(seed, family, steps, symbol("rows")), [{"rows": n} for n in (0, 1, 5, 33, 1000)])
 
 
 def with_gradients(seed: int, steps: int) -> tuple[Pool, list[Node]]:
@@ -116,6 +117,11 @@ def test_gradients_of_random_graphs(seed: int) -> None:
 @settings(max_examples=150)
 @draw(seed=st.integers(0, 2**32 - 1))
 def test_gradients_of_many_random_graphs(seed: int) -> None:
+    check(*with_gradients(seed, 25), [{}])
+
+
+@pytest.mark.parametrize("seed", [pytest.param(242480, id="a chain that took in another's last part")])
+def test_gradients_that_found_faults(seed: int) -> None:
     check(*with_gradients(seed, 25), [{}])
 
 

@@ -464,3 +464,22 @@ def test_float32_numbers_of_the_host_follow_the_optimiser() -> None:
         optimizer.lr = lr
         step()
     assert (parameter.item(), optimizer.t, len(step.plans)) == (0.125, 3, 1)
+
+
+def test_values_that_are_computed_again_change_no_bit_and_need_less_memory() -> None:
+    w = Generator(2).uniform(16, 16)
+
+    def deep(x: Tensor) -> Tensor:
+        x = x.detach().requires_grad_()
+        y = x
+        for _ in range(6):
+            y = (y * 1.01).tanh().exp() @ w
+        y.sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    x = Generator(1).uniform(64, 16)
+    kept, again = compile(deep), compile(deep, remat=0)
+    assert kept(x).tolist() == again(x).tolist() == deep(x).tolist()
+    sizes = [run.plans[0].bind({"n0": 64}).arena_bytes for run in (kept, again)]
+    assert sizes[1] < sizes[0]

@@ -227,3 +227,21 @@ def test_parameters_are_a_mapping_with_arithmetic() -> None:
         p["c"]
     with pytest.raises(KeyError, match="no parameters"):
         p.replace(c=Tensor(1.0))
+
+
+def test_a_cross_entropy_and_its_gradient_are_one_kernel() -> None:
+    """With the head's bias and that one's gradient; beside it the check of the targets, the mean, and the end
+    of the bias's sum.
+    """
+    graph = Graph()
+    with graph:
+        x, targets = graph.input("x", ("rows", 32)), graph.input("targets", ("rows",), int64)
+        weight, bias = graph.parameter("weight", (32, 65)), graph.parameter("bias", (65,))
+        loss = nn.CrossEntropyLoss()(x @ weight + bias, targets)
+        gradients = graph.differentiate(loss, {"x": x, "weight": weight, "bias": bias})
+    plan = graph.compile({"loss": loss, "gradients": gradients}).plan
+    steps = [step for step in plan.blueprint.steps if not step.fixed]
+    (whole,) = [step for step in steps if any(node.op == "exp" for node in step.nodes)]
+    assert {node.op for node in whole.nodes} >= {"add", "log", "select", "reduce", "div"}
+    others = [[node.op for node in step.nodes] for step in steps if step is not whole]
+    assert sorted(others) == [["dot"], ["dot"], ["dot"], ["gather"], ["reduce"], ["reduce", "div"]]

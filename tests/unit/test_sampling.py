@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections import Counter
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -13,11 +15,13 @@ from engine import Generator, Tensor, nn, no_grad
 from engine.data.tokenizer import CharTokenizer
 from engine.devices.device import use_device
 from engine.devices.reference import ReferenceDevice
+from engine.models import decoding
 from engine.models.build import build_model, save_model
 from engine.models.config import BigramConfig, GPTConfig, MLPConfig
-from engine.models.decoding import GPTDecoder, decoder_of, last_logits
+from engine.models.decoding import GPTDecoder, Window, decoder_of, last_logits
 from engine.models.sampling import Choice, Token, generate, load_model
 from engine.serialize import FormatError, load, save
+from engine.tracing import compile
 
 LETTERS = "\nabcdefghij"
 TOKENIZER = CharTokenizer(LETTERS)
@@ -45,24 +49,59 @@ def test_each_position_has_the_bits_of_the_full_model(options: dict[str, Any]) -
     decoder = GPTDecoder(model, "half")
     ids = [3, 1, 4, 1, 5, 9, 2, 6]
     for length, token in enumerate(ids, 1):
-        logits = decoder.feed(token)
+        logits = decoder.read([token])
         with no_grad():
             assert logits.tolist() == model([ids[:length]])[0, -1].tolist()
 
 
 def test_devices_without_bound_calls_decode_too() -> None:
     model = gpt()
-    expected = [GPTDecoder(model, "half").feed(3).tolist()]
+    expected = [GPTDecoder(model, "half").read([3]).tolist()]
     with use_device(ReferenceDevice()):
         np.testing.assert_allclose(
-            [GPTDecoder(model, "half").feed(3).tolist()], expected, rtol=1e-4, atol=1e-6
+            [GPTDecoder(model, "half").read([3]).tolist()], expected, rtol=1e-4, atol=1e-6
         )
+
+
+def test_decoders_share_what_was_traced_and_nothing_that_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, made = gpt(), []
+    monkeypatch.setattr(decoding, "compile", lambda function: made.append(function) or compile(function))
+    fresh = GPTDecoder(model, "half").read([3]).tolist()
+    first, second = GPTDecoder(model, "half"), GPTDecoder(model, "half")
+    for decoder in (first, second):
+        assert decoder.read([3]).tolist() == fresh
+    count = len(made)
+    first.read([5])
+    del first, second, decoder
+    assert GPTDecoder(model, "half").read([3]).tolist() == fresh
+    assert len(made) == count
+
+
+def test_what_was_traced_does_not_keep_the_model() -> None:
+    model = gpt()
+    GPTDecoder(model, "half").read([3])
+    gone = ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize(("window", "count"), [("half", n) for n in (1, 4, 5, 8, 12)] + [("exact", 8)])
+def test_a_prompt_read_at_once_has_the_bits_of_one_token_after_the_other(
+    window: Window, count: int, options: dict[str, Any]
+) -> None:
+    model, ids = gpt(**options), [i * 7 % 11 for i in range(count)]
+    at_once, singly = GPTDecoder(model, window), GPTDecoder(model, window)
+    expected = [singly.read([token]) for token in ids][-1]
+    assert at_once.read(ids).tolist() == expected.tolist()
+    assert at_once.read([2]).tolist() == singly.read([2]).tolist()
 
 
 def test_window_half_reads_the_last_half_again() -> None:
     model, ids = gpt(), [i % 11 for i in range(20)]
     decoder = GPTDecoder(model, "half")
-    seen = [decoder.feed(token).tolist() for token in ids]
+    seen = [decoder.read([token]).tolist() for token in ids]
     for end, start in ((7, 0), (8, 4), (11, 4), (12, 8), (19, 12)):
         assert seen[end] == last_logits(model, ids[start : end + 1]).tolist()
 
@@ -71,14 +110,14 @@ def test_window_exact_sees_the_whole_context_each_time() -> None:
     model, ids = gpt(), [i * 7 % 11 for i in range(14)]
     decoder = GPTDecoder(model, "exact")
     for end, token in enumerate(ids):
-        logits = decoder.feed(token)
+        logits = decoder.read([token])
         assert logits.tolist() == last_logits(model, ids[max(0, end - 7) : end + 1]).tolist()
 
 
 def test_rotary_positions_slide_without_end() -> None:
     model, ids = gpt(positions="rotary", num_layers=1), [i * 7 % 11 for i in range(30)]
     decoder = GPTDecoder(model, "half")
-    logits = [decoder.feed(token) for token in ids][-1]
+    logits = [decoder.read([token]) for token in ids][-1]
     np.testing.assert_allclose(
         np.asarray(logits), np.asarray(last_logits(model, ids[-8:])), rtol=1e-4, atol=1e-5
     )
@@ -89,7 +128,7 @@ def test_models_without_memory_decode_too(config: BigramConfig | MLPConfig) -> N
     model = build_model(config, Generator(0))
     decoder = decoder_of(model, "half")
     ids = [1, 2, 3, 4, 5, 6]
-    logits = [decoder.feed(token).tolist() for token in ids][-1]
+    logits = [decoder.read([token]).tolist() for token in ids][-1]
     assert logits == last_logits(model, ids[-4:]).tolist()
 
 

@@ -200,6 +200,11 @@ def test_a_corpus_is_exactly_one_thing(corpus: dict[str, str]) -> None:
         prepare("train", {**BODY, "corpus": corpus})
 
 
+BODIES: dict[str, dict[str, Any]] = {
+    "train": BODY,
+    "sample": {"model": "small"},
+    "compile": {"preset": "forge"},
+}
 NUMBERS = [
     (kind, name)
     for kind, row in KINDS.items()
@@ -213,7 +218,7 @@ NUMBERS = [
     "value", [10**30, -(10**30), math.nan, math.inf, -math.inf, "1", True, [], None.__class__]
 )
 def test_every_number_has_bounds_and_a_type(kind: str, name: str, value: Any) -> None:
-    body = {**BODY, name: value} if kind == "train" else {"model": "small", name: value}
+    body = {**BODIES[kind], name: value}
     with pytest.raises(ValidationError) as caught:
         KINDS[kind].spec.model_validate(body)
     assert {error["loc"][0] for error in caught.value.errors()} == {name}

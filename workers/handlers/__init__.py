@@ -26,7 +26,11 @@ class Outcome:
 
 Handler = Callable[[Attempt, BlobStore], Outcome]
 
-MODULES = {"train": "workers.handlers.train", "sample": "workers.handlers.sample"}
+MODULES = {
+    "train": "workers.handlers.train",
+    "sample": "workers.handlers.sample",
+    "compile": "workers.handlers.compile",
+}
 
 
 def find_handler(kind: str) -> Handler:

@@ -166,6 +166,7 @@ class TrainingRun:
                 manifest["val_loss"] = self._val_loss[1]
             self._attempt.save(manifest, self._store)
         self._weights: str = manifest["weights"]
+        self._weights_size = len(checkpoint.weights)
         self._saved_step, self._saved_at = checkpoint.step, time.monotonic()
 
     def outcome(self) -> Outcome:
@@ -179,6 +180,7 @@ class TrainingRun:
             "loss": self._loss if math.isfinite(self._loss) else None,
             "val_loss": self._val_loss[1],
             "weights": self._weights,
+            "artifacts": self._artifacts(),
         }
         if alias is None:
             return Outcome(result)
@@ -195,3 +197,12 @@ class TrainingRun:
             "created": int(time.time()),
         }
         return Outcome({**result, "model": model_id}, Model(model_id, record, alias))
+
+    def _artifacts(self) -> list[dict[str, Any]]:
+        """What can be downloaded: the model, and how a step of its training was computed."""
+        model = {"name": "model.safetensors", "type": "application/octet-stream"}
+        found = [{**model, "bytes": self._weights_size, "blob": self._weights}]
+        if plan := self._training.describe().encode():
+            text = {"name": "plan.txt", "type": "text/plain; charset=utf-8"}
+            found.append({**text, "bytes": len(plan), "blob": self._store.put(plan)})
+        return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -11,13 +10,14 @@ from starlette.responses import JSONResponse, Response
 
 from service.api.backend import answer, backend_of, principal_of
 from service.api.catalogue import RedisCatalogue
-from service.api.download import blob_response
+from service.api.download import blob_response, clean_name
 from service.api.pages import Page, page_of
+from service.api.submit import bytes_quota
 from service.api.uploads import store_upload
 from service.errors import NotFoundError
 from service.ids import new_id
-from service.jobs.calls import dumps
-from service.jobs.records import Json, key
+from service.jobs.calls import arun, drop_file, keep_file
+from service.jobs.records import Json
 
 router = APIRouter(prefix="/v1/files", tags=["files"])
 
@@ -79,23 +79,16 @@ async def upload_file(request: Request) -> Response:
         "characters": form.check.characters,
         "alphabet": form.check.alphabet,
     }
-    async with backend.redis.pipeline(transaction=True) as pipe:
-        pipe.set(key("file", file_id), dumps(record))
-        for scope in ("*", principal.owner):
-            pipe.zadd(key("files", scope), {file_id: 0})
-        await pipe.execute()
+    most = principal.limits.bytes
+    if not await arun(backend.redis, keep_file(file_id, record, most)):
+        raise bytes_quota(most)
     return JSONResponse(file_view(record), 201, {"Location": f"/v1/files/{file_id}"})
-
-
-def clean_name(name: str) -> str:
-    """The last part of a file name, without control characters; only ever shown, never a path."""
-    return re.sub(r"[\x00-\x1f\x7f]", "", re.split(r"[/\\]", name)[-1])[:255] or "file"
 
 
 @router.get("", summary="List files")
 async def list_files(request: Request, page: Page) -> dict[str, Any]:
     """A page of the uploaded files."""
-    backend, scope = backend_of(request), principal_of(request).scope
+    backend, scope = backend_of(request), principal_of(request).sees
     return await page_of(backend.redis, "file", scope, page, file_view)
 
 
@@ -122,10 +115,6 @@ async def get_content(request: Request, file_id: str) -> Response:
 @router.delete("/{file_id}", summary="Delete a file")
 async def delete_file(request: Request, file_id: str) -> dict[str, Any]:
     """Jobs that were accepted with it keep its text."""
-    record = await _record(request, file_id)
-    async with backend_of(request).redis.pipeline(transaction=True) as pipe:
-        pipe.delete(key("file", file_id))
-        for scope in ("*", record["owner"]):
-            pipe.zrem(key("files", scope), file_id)
-        await pipe.execute()
+    await _record(request, file_id)
+    await arun(backend_of(request).redis, drop_file(file_id))
     return {"id": file_id, "object": "file", "deleted": True}

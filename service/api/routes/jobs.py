@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import JSONResponse, Response
 
-from service.api.backend import Backend, answer, backend_of, principal_of
-from service.api.download import blob_response
+from service.api.backend import Backend, backend_of, principal_of
+from service.api.filters import METADATA_PARAMETER, Filters
 from service.api.hub import End
 from service.api.openapi import json_body
 from service.api.pages import Page, check_cursor
 from service.api.requests import parse, read_body
 from service.api.submit import JobRequest, Options, Submission, Submitted, find_kind, prepare, submit
 from service.api.views import job_view
-from service.errors import ConflictError, GoneError, NotFoundError, invalid_field
-from service.jobs import calls
-from service.jobs.records import STATES, checkpoints, key
-from service.specs import KINDS, Prepared
+from service.errors import ConflictError, NotFoundError
+from service.jobs import calls, listing
+from service.specs import Prepared
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
@@ -72,7 +70,7 @@ async def create_job(
 
 async def created(request: Request, submitted: Submitted) -> Response:
     """The answer to a request that made a job: at once, or at its end if the client prefers to wait."""
-    backend, job, position = backend_of(request), submitted.job, submitted.place
+    backend, job, place = backend_of(request), submitted.job, submitted.place
     headers = {"Location": f"/v1/jobs/{job.id}"}
     if submitted.replayed:
         headers["Idempotency-Replayed"] = "true"
@@ -80,39 +78,22 @@ async def created(request: Request, submitted: Submitted) -> Response:
         await wait_until_ended(backend, job.id, 0, seconds)
         job = await backend.job(job.id, principal_of(request))
         headers["Preference-Applied"] = f"wait={seconds}"
-        position = await backend.queue_position(job)
-    return JSONResponse(job_view(job, position), 200 if job.is_terminal else 202, headers)
+        place = await backend.place(job)
+    return JSONResponse(job_view(job, place), 200 if job.is_terminal else 202, headers)
 
 
-def _listed(name: str, given: str | None, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """The values of a comma separated filter; all of them without one."""
-    chosen = tuple(part.strip() for part in given.split(",")) if given else allowed
-    for part in chosen:
-        if part not in allowed:
-            raise invalid_field(name, part, f"must be one of {', '.join(allowed)}")
-    return tuple(dict.fromkeys(chosen))
-
-
-@router.get("", summary="List jobs, newest first")
-async def list_jobs(
-    request: Request,
-    page: Page,
-    status: Annotated[str | None, Query(description="states, separated by commas")] = None,
-    kind: Annotated[str | None, Query(description="kinds, separated by commas")] = None,
-) -> dict[str, Any]:
-    """A page of the jobs that are not ephemeral."""
+@router.get("", openapi_extra=METADATA_PARAMETER, summary="List jobs, newest first")
+async def list_jobs(request: Request, page: Page, wanted: Filters) -> dict[str, Any]:
+    """A page of the jobs that fit every filter; ephemeral ones are never listed."""
     check_cursor(page, "job")
-    found = await calls.arun(
-        backend_of(request).redis,
-        calls.list_jobs(
-            principal_of(request).scope,
-            kinds=_listed("kind", kind, tuple(KINDS)),
-            states=_listed("status", status, STATES),
-            after=page.after,
-            descending=page.descending,
-            limit=page.limit + 1,
-        ),
+    call = listing.list_jobs(
+        principal_of(request).sees,
+        wanted,
+        after=page.after,
+        descending=page.descending,
+        limit=page.limit + 1,
     )
+    found = await calls.arun(backend_of(request).redis, call)
     data = [job_view(job) for job in found[: page.limit]]
     return {
         "object": "list",
@@ -132,11 +113,11 @@ async def get_job(request: Request, job_id: str) -> Response:
     if seconds and not job.is_terminal:
         await wait_until_ended(backend, job_id, job.seq, seconds)
         job = await backend.job(job_id, principal)
-    position = await backend.queue_position(job)
-    headers = {"ETag": f'"{job.state}-{job.seq}-{position or 0}"'}
+    place = await backend.place(job)
+    headers = {"ETag": f'"{job.state}-{job.seq}-{place.place}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
-    return JSONResponse(job_view(job, position), headers=headers)
+    return JSONResponse(job_view(job, place), headers=headers)
 
 
 async def _ask(request: Request, job_id: str, call: calls.Call[calls.Changed | None]) -> calls.Changed:
@@ -153,7 +134,7 @@ async def _ask(request: Request, job_id: str, call: calls.Call[calls.Changed | N
 async def _shown(request: Request, job_id: str, status: int) -> Response:
     backend = backend_of(request)
     job = await backend.job(job_id, principal_of(request))
-    return JSONResponse(job_view(job, await backend.queue_position(job)), status)
+    return JSONResponse(job_view(job, await backend.place(job)), status)
 
 
 @router.post("/{job_id}/cancel", summary="Ask a job to end")
@@ -211,39 +192,3 @@ async def delete_job(request: Request, job_id: str) -> Response:
     if not changed.done:
         raise ConflictError(f"The job is {changed.state}: cancel it first.", code="state")
     return Response(status_code=204)
-
-
-@router.get("/{job_id}/checkpoints", summary="List a job's checkpoints")
-async def list_checkpoints(request: Request, job_id: str) -> dict[str, Any]:
-    """Manifests in order of their steps; ``whole`` ones can be resumed from, the others hold weights only.
-
-    ``best`` is the one with the lowest validation loss.
-    """
-    backend = backend_of(request)
-    await backend.job(job_id, principal_of(request))
-    manifests = checkpoints(await answer(backend.redis.hgetall(key("job", job_id, "checkpoints"))))
-    evaluated = [each for each in manifests if each.get("val_loss") is not None]
-    best = min(evaluated, key=lambda each: float(each["val_loss"]), default=None)
-    data = [
-        {
-            "object": "checkpoint",
-            **each,
-            "whole": "optimizer" in each,
-            "best": each is best,
-            "links": {"weights": f"/v1/jobs/{job_id}/checkpoints/{each['step']}/weights"},
-        }
-        for each in manifests
-    ]
-    return {"object": "list", "data": data, "has_more": False}
-
-
-@router.get("/{job_id}/checkpoints/{step}/weights", summary="Download a checkpoint's weights")
-async def get_weights(request: Request, job_id: str, step: int) -> Response:
-    """The weights as safetensors, with ranges."""
-    backend = backend_of(request)
-    await backend.job(job_id, principal_of(request))
-    manifest = await answer(backend.redis.hget(key("job", job_id, "checkpoints"), str(step)))
-    if manifest is None:
-        raise GoneError(f"The job has no checkpoint of step {step} (any more).", param="step")
-    name = f"{job_id}-step-{step}.safetensors"
-    return await blob_response(request, backend.blobs, json.loads(manifest)["weights"], name)

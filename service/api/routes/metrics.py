@@ -23,7 +23,10 @@ class Window:
 
 
 def window(
-    points: Annotated[int | None, Query(ge=4, le=100_000, description="thin each series to so many")] = None,
+    points: Annotated[
+        int | None,
+        Query(ge=4, le=100_000, description="thin each series of more than 200 points to about so many"),
+    ] = None,
     from_step: Annotated[int | None, Query(ge=0, le=2**53)] = None,
     to_step: Annotated[int | None, Query(ge=0, le=2**53)] = None,
 ) -> Window:
@@ -40,8 +43,8 @@ async def get_metrics(
 ) -> dict[str, Any]:
     """Columns of steps and values, one pair a series; what a later attempt repeated is shown once."""
     backend = backend_of(request)
-    await backend.job(job_id, principal_of(request))
-    series = await backend.metrics.series(job_id)
+    job = await backend.job(job_id, principal_of(request))
+    series = (await backend.metrics.of(job)).series
     shown = {}
     for name in [name.strip() for name in keys.split(",")] if keys else list(series):
         if name in series:

@@ -12,13 +12,15 @@ from service.api.catalogue import RedisCatalogue
 from service.api.download import blob_response
 from service.api.pages import Page, page_of
 from service.errors import NotFoundError
+from service.jobs.calls import arun
+from service.jobs.models import unpublish
 from service.jobs.records import Json
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
 
 
 def model_view(record: Json) -> dict[str, Any]:
-    """The model object; ``alias`` is what it was published as, and names the newest model of that name."""
+    """The model object; ``alias`` is what it was published as, and may name a newer one by now."""
     return {
         "object": "model",
         "id": record["id"],
@@ -35,7 +37,7 @@ def model_view(record: Json) -> dict[str, Any]:
 @router.get("", summary="List models")
 async def list_models(request: Request, page: Page) -> dict[str, Any]:
     """A page of the published models."""
-    backend, scope = backend_of(request), principal_of(request).scope
+    backend, scope = backend_of(request), principal_of(request).sees
     return await page_of(backend.redis, "model", scope, page, model_view)
 
 
@@ -50,6 +52,14 @@ async def _record(request: Request, name: str) -> Json:
 async def get_model(request: Request, name: str) -> dict[str, Any]:
     """The model object, by id or alias."""
     return model_view(await _record(request, name))
+
+
+@router.delete("/{name}", summary="Delete a model")
+async def delete_model(request: Request, name: str) -> dict[str, Any]:
+    """With the aliases that name it. Jobs that were accepted with it keep its weights."""
+    model_id = (await _record(request, name))["id"]
+    await arun(backend_of(request).redis, unpublish(model_id))
+    return {"id": model_id, "object": "model", "deleted": True}
 
 
 @router.get("/{name}/weights", summary="Download a model")

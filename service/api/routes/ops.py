@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from service.api.backend import Backend, answer, backend_of
+from service.api.backend import Backend, answer, backend_of, principal_of
 from service.api.submit import ENGINE_VERSION
 from service.errors import UnavailableError
 from service.jobs.calls import LaneState, arun, lane_state
@@ -73,7 +73,7 @@ async def queues(request: Request) -> dict[str, Any]:
 
 @router.get("/v1/workers", summary="Who works")
 async def workers(request: Request) -> dict[str, Any]:
-    """Workers that said lately that they live, and what they hold."""
+    """Workers that said lately that they live, and which of the caller's jobs they hold."""
     redis = backend_of(request).redis
     about = await answer(redis.hgetall(key("workers")))
     seconds, micros = await answer(redis.time())
@@ -85,8 +85,10 @@ async def workers(request: Request) -> dict[str, Any]:
         job, token = await answer(redis.hmget(key("claim", name.decode()), ["job", "token"]))
         holds = None
         if job is not None:
-            holder, attempt = await answer(redis.hmget(key("job", job.decode()), ["worker", "attempt"]))
-            holds = job.decode() if holder == name and attempt == token else None
+            fields = ["worker", "attempt", "owner"]
+            holder, attempt, owner = await answer(redis.hmget(key("job", job.decode()), fields))
+            is_held = holder == name and attempt == token
+            holds = job.decode() if is_held and principal_of(request).may_see(owner.decode()) else None
         data.append(
             {
                 "object": "worker",

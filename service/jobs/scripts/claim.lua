@@ -1,4 +1,5 @@
--- Gives the lane's next job to a worker: by priority, then the least recently served owner, then age.
+-- Gives the lane's next job to a worker: by priority, then the least recently served owner, then age. An owner who
+-- has as many jobs running as its key allows is passed over.
 -- ARGV: lane, worker, nonce, lease (ms).
 -- Answer: false when nothing is queued, else {id, token, time left (ms), last seq in a stored segment,
 -- missing tickets, record as field, value, …}. The same worker and nonce get the same token.
@@ -19,26 +20,46 @@ if held[1] == nonce then
   return describe(held[2], tonumber(held[3]))
 end
 
--- Entries whose record is gone are dropped on the way, so that they never block the lane.
-local function next_job()
-  local queue = PREFIX .. 'queue:' .. lane
+local queue = PREFIX .. 'queue:' .. lane
+
+-- An owner's first job of a level. Entries whose record is gone are dropped on the way.
+local function first_of(level, owner)
+  local own = level .. ':' .. owner
   while true do
-    local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
-    if not head[1] then
-      return nil
-    end
-    local level = queue .. ':' .. (0 - math.floor(head[2] / PRIORITY_SPAN))
-    local owner = redis.call('ZRANGE', level, 0, 0)[1]
-    local own = level .. ':' .. (owner or '')
     local chosen = redis.call('ZRANGE', own, 0, 0)[1]
     local job = chosen and load(chosen)
     if job then
       return job
     end
-    redis.call('ZREM', queue, chosen or head[1])
+    redis.call('ZREM', queue, chosen or '')
     redis.call('ZREM', own, chosen or '')
-    if owner and redis.call('EXISTS', own) == 0 then
+    if redis.call('EXISTS', own) == 0 then
       redis.call('ZREM', level, owner)
+      return nil
+    end
+  end
+end
+
+-- Whether as many of the owner's jobs run as the key that submitted this one allows.
+local function must_wait(job)
+  local most = tonumber(job.most_running) or 0
+  if most == 0 then
+    return false
+  end
+  local usage = redis.call('HMGET', PREFIX .. 'usage:' .. job.owner, 'running', 'cancelling')
+  return (tonumber(usage[1]) or 0) + (tonumber(usage[2]) or 0) >= most
+end
+
+local function next_job()
+  local head = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
+  local highest = head[1] and 0 - math.floor(head[2] / PRIORITY_SPAN) or LOWEST - 1
+  for priority = highest, LOWEST, -1 do
+    local level = queue .. ':' .. priority
+    for _, owner in ipairs(redis.call('ZRANGE', level, 0, -1)) do
+      local job = first_of(level, owner)
+      if job and not must_wait(job) then
+        return job
+      end
     end
   end
 end
@@ -51,7 +72,7 @@ local at = now()
 dequeue(job)
 local ordinal = redis.call('INCR', PREFIX .. 'claims')
 redis.call('HSET', PREFIX .. 'served:' .. lane, job.owner, ordinal)
-for priority = -10, 10 do
+for priority = LOWEST, HIGHEST do
   redis.call('ZADD', PREFIX .. 'queue:' .. lane .. ':' .. priority, 'XX', ordinal, job.owner)
 end
 

@@ -5,12 +5,16 @@
 -- gradmill:job:{id}:checkpoints             hash    step -> manifest (JSON)
 -- gradmill:job:{id}:segments                list    JSON {first, last, blob}, in order of `first`
 -- gradmill:jobs:{scope}:{kind}:{state}      zset    ids, all with score 0, so in order of creation; scope is an owner or *
+-- gradmill:labelled:{scope}:{label}         zset    ids of listed jobs with this name or entry of the metadata, score 0
 -- gradmill:queue:{lane}                     zset    queued ids in order of priority, then arrival
 -- gradmill:queue:{lane}:{priority}          zset    owners with something queued, least recently served first
 -- gradmill:queue:{lane}:{priority}:{owner}  zset    queued ids by arrival
+-- gradmill:work                             hash    lane -> estimated run time of all that is queued there (ms)
 -- gradmill:served:{lane}                    hash    owner -> ordinal of its last claim
 -- gradmill:leases                           zset    running ids by the end of their lease (ms)
--- gradmill:usage:{owner}                    hash    state -> number of jobs that are not terminal
+-- gradmill:usage:{owner}                    hash    state -> number of jobs that are not terminal; bytes -> of uploads
+--                                                   and checkpoints
+-- gradmill:counts                           hash    ended:{kind}:{state}, lost:{code} -> how often since the beginning
 -- gradmill:changes                          stream  capped: state changes of all jobs that are listed
 -- gradmill:workers, gradmill:workers:{lane} hash, zset   name -> description; name by last heartbeat (ms)
 -- gradmill:claim:{worker}                   hash    nonce, job, token of the worker's last claim
@@ -19,9 +23,11 @@ local PREFIX = 'gradmill:'
 local TERMINAL = { succeeded = true, failed = true, cancelled = true }
 local LIVE_MS = 15000          -- a worker is live when its last heartbeat is younger
 local EPHEMERAL_S = 600        -- what is left of an ephemeral job after its end
+local LEASES_READ = 100        -- running jobs that an expected start takes into account
 local CHANGES_KEPT = 10000
 local ATTEMPTS_KEPT = 50
 local CLAIM_KEPT_S = 86400     -- since the worker's last call
+local LOWEST, HIGHEST = -10, 10  -- priorities
 local PRIORITY_SPAN = 2 ^ 44   -- more than there will ever be arrivals
 
 local function now()
@@ -34,7 +40,8 @@ local function key_of(id)
 end
 
 local FIELDS = { 'state', 'kind', 'owner', 'lane', 'priority', 'ephemeral', 'attempt', 'failures', 'max_attempts',
-  'arrival', 'worker', 'want', 'lease_ms', 'running_since', 'ran_ms', 'appended', 'finished_by', 'released' }
+  'arrival', 'worker', 'want', 'lease_ms', 'running_since', 'ran_ms', 'appended', 'finished_by', 'released', 'most_running', 'bytes',
+  'estimate_ms' }
 
 -- The fields that guards and transitions read, or nil for an unknown id.
 local function load(id)
@@ -56,8 +63,45 @@ local function emit(job, type, data, at)
   return seq
 end
 
+-- The label under which jobs with a name ('' as key) or an entry of the metadata are listed.
+local function labelled_key(scope, key, value)
+  return PREFIX .. 'labelled:' .. scope .. ':' .. cjson.encode({ key, value })
+end
+
+-- Adds a job to the lists of its labels, or takes it off (command ZADD or ZREM).
+local function label(job, command)
+  local stored = redis.call('HMGET', key_of(job.id), 'name', 'metadata')
+  local labels = cjson.decode(stored[2] or '{}')
+  labels[''] = stored[1] ~= '' and stored[1] or nil
+  for key, value in pairs(labels) do
+    for _, scope in ipairs({ '*', job.owner }) do
+      if command == 'ZADD' then
+        redis.call('ZADD', labelled_key(scope, key, value), 0, job.id)
+      else
+        redis.call('ZREM', labelled_key(scope, key, value), job.id)
+      end
+    end
+  end
+end
+
 local function index_key(scope, job, state)
   return PREFIX .. 'jobs:' .. scope .. ':' .. job.kind .. ':' .. state
+end
+
+-- What operators watch: never reset.
+local function tally(what)
+  redis.call('HINCRBY', PREFIX .. 'counts', what, 1)
+end
+
+-- Adds to the bytes that an owner has stored.
+local function charge(owner, bytes)
+  if bytes ~= 0 then
+    redis.call('HINCRBY', PREFIX .. 'usage:' .. owner, 'bytes', string.format('%.0f', bytes))
+  end
+end
+
+local function used_bytes(owner)
+  return tonumber(redis.call('HGET', PREFIX .. 'usage:' .. owner, 'bytes') or 0)
 end
 
 local function count(job, state, by)
@@ -79,6 +123,7 @@ local function move(job, state, detail, at)
   detail.state = state
   local seq = emit(job, 'state', cjson.encode(detail), at)
   if TERMINAL[state] then
+    tally('ended:' .. job.kind .. ':' .. state)
     redis.call('HSET', key_of(job.id), 'ended_at', at)
   end
   if job.ephemeral == '1' then
@@ -115,6 +160,7 @@ local function enqueue(job)
   redis.call('ZADD', own, job.arrival, job.id)
   local served = redis.call('HGET', PREFIX .. 'served:' .. job.lane, job.owner)
   redis.call('ZADD', level, served or 0, job.owner)
+  redis.call('HINCRBY', PREFIX .. 'work', job.lane, tonumber(job.estimate_ms) or 0)
 end
 
 local function dequeue(job)
@@ -124,10 +170,57 @@ local function dequeue(job)
   if redis.call('EXISTS', own) == 0 then
     redis.call('ZREM', level, job.owner)
   end
+  if redis.call('EXISTS', lane) == 0 then
+    redis.call('HDEL', PREFIX .. 'work', job.lane)
+  else
+    redis.call('HINCRBY', PREFIX .. 'work', job.lane, -(tonumber(job.estimate_ms) or 0))
+  end
 end
 
 local function live_workers(lane, at)
   return redis.call('ZCOUNT', PREFIX .. 'workers:' .. lane, at - LIVE_MS, '+inf')
+end
+
+-- Which claim from now on will take a queued job, as things stand: higher priorities go first, then owners take
+-- turns. 0 when it isn't queued.
+local function place_of(job)
+  local lane, level, own = queue_keys(job)
+  local turn = redis.call('ZRANK', own, job.id)
+  if not turn then
+    return 0
+  end
+  local higher = string.format('(%.17g', -job.priority * PRIORITY_SPAN)
+  local place, is_later = redis.call('ZCOUNT', lane, '-inf', higher) + turn + 1, false
+  for _, owner in ipairs(redis.call('ZRANGE', level, 0, -1)) do
+    if owner == job.owner then
+      is_later = true
+    else
+      place = place + math.min(redis.call('ZCARD', level .. ':' .. owner), is_later and turn or turn + 1)
+    end
+  end
+  return place
+end
+
+-- When the job in this place will start (ms) if estimates hold; 0 when it isn't queued or no worker lives.
+local function start_of(job, place, at)
+  local workers = live_workers(job.lane, at)
+  if place == 0 or workers == 0 then
+    return 0
+  end
+  local running, ahead = 0, 0
+  for _, id in ipairs(redis.call('ZRANGE', PREFIX .. 'leases', 0, LEASES_READ - 1)) do
+    local other = redis.call('HMGET', key_of(id), 'lane', 'running_since', 'estimate_ms')
+    if other[1] == job.lane then
+      running = running + 1
+      ahead = ahead + math.max(0, other[2] + (tonumber(other[3]) or 0) - at)
+    end
+  end
+  if place + running <= workers then
+    return at
+  end
+  local work = tonumber(redis.call('HGET', PREFIX .. 'work', job.lane) or 0)
+  ahead = ahead + (place - 1) * work / redis.call('ZCARD', PREFIX .. 'queue:' .. job.lane)
+  return at + math.floor(ahead / workers)
 end
 
 -- How many tickets the lane lacks: min(queued, 2 x live workers) less those that wait in RQ's list.
@@ -177,6 +270,7 @@ end
 local function lose(job, code, message, at)
   local pausing = job.want == 'pause'
   end_attempt(job, code, at)
+  tally('lost:' .. code)
   local failures = redis.call('HINCRBY', key_of(job.id), 'failures', 1)
   if job.state == 'cancelling' then
     move(job, 'cancelled', { reason = code }, at)

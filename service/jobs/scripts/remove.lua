@@ -9,6 +9,8 @@ end
 for _, scope in ipairs({ '*', job.owner }) do
   redis.call('ZREM', index_key(scope, job, job.state), job.id)
 end
+label(job, 'ZREM')
+charge(job.owner, -(tonumber(job.bytes) or 0))
 local key = key_of(job.id)
 redis.call('DEL', key, key .. ':events', key .. ':checkpoints', key .. ':segments')
 return { job.state, 1 }

@@ -86,7 +86,7 @@ export class JobList {
 
 function fetchPage({ kind, state }: Selected, after: string, limit: number, signal: AbortSignal): Promise<JobPage> {
   const query = new URLSearchParams({ limit: String(limit) });
-  for (const [name, value] of Object.entries({ kind, status: state, after })) if (value) query.set(name, value);
+  for (const [name, value] of Object.entries({ kind, state, after })) if (value) query.set(name, value);
   return api.jobs(query, signal);
 }
 

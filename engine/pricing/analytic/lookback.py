@@ -1,0 +1,111 @@
+"""Lookbacks: watched always, by the law of the maximum; on equal dates with floating strike, by Spitzer."""
+
+from __future__ import annotations
+
+from math import exp, sqrt
+
+from engine.pricing.analytic.barrier import is_constant, log_moments
+from engine.pricing.analytic.black import black
+from engine.pricing.analytic.method import Method
+from engine.pricing.analytic.passage import log_ratio, mean_excess_of_maximum, mean_excess_of_minimum
+from engine.pricing.spec import BlackScholes, Spec
+from engine.pricing.spec.products import Lookback
+
+
+def watched_always(spec: Spec) -> bool:
+    assert isinstance(spec.product, Lookback)
+    return spec.product.monitoring.kind == "continuous" and is_constant(spec)
+
+
+def extreme_so_far(spec: Spec) -> float | None:
+    """The maximum or minimum known today; None where no date has passed and today does not count."""
+    product = spec.product
+    assert isinstance(product, Lookback)
+    if not product.monitoring.include_t0:
+        return product.extreme
+    pick = max if product.of_maximum else min
+    return spec.spot if product.extreme is None else pick(product.extreme, spec.spot)
+
+
+def continuous(spec: Spec) -> float:
+    """From E max(M - H, 0) with H the larger of strike and maximum so far, and likewise for the minimum."""
+    product = spec.product
+    assert isinstance(product, Lookback)
+    known = extreme_so_far(spec)
+    assert known is not None
+    drift, variance = log_moments(spec)
+    if product.of_maximum:
+        level = known if product.strike is None else max(known, product.strike)
+        distance = log_ratio(level, spec.spot)
+        excess = spec.spot * mean_excess_of_maximum(distance, drift, variance)
+    else:
+        level = known if product.strike is None else min(known, product.strike)
+        distance = log_ratio(level, spec.spot)
+        excess = spec.spot * mean_excess_of_minimum(distance, drift, variance) if level > 0.0 else 0.0
+    return settle(spec, known, level, excess)
+
+
+def settle(spec: Spec, known: float, level: float, excess: float) -> float:
+    """The price from ``excess``, the mean by which the extreme passes ``level`` (the known extreme or K)."""
+    product = spec.product
+    assert isinstance(product, Lookback)
+    discount = spec.market.discount(spec.expiry)
+    if product.strike is not None:
+        return discount * (abs(level - product.strike) + excess)
+    mean = spec.spot * exp(spec.market.carry(0, 0.0, spec.expiry))
+    return discount * (known + excess - mean if product.of_maximum else mean - known + excess)
+
+
+def on_equal_dates_from_today(spec: Spec) -> bool:
+    """Whether a floating strike looks back to today over equal steps to expiry."""
+    product = spec.product
+    assert isinstance(product, Lookback)
+    times = product.monitoring.times
+    if times is None or product.strike is not None or not is_constant(spec):
+        return False
+    step = spec.expiry / len(times)
+    equal = all(abs(time - step * (i + 1)) < 1e-12 * spec.expiry for i, time in enumerate(times))
+    return equal and extreme_so_far(spec) == spec.spot
+
+
+def spitzer(spec: Spec) -> float:
+    """E exp(M_n) of a random walk's maximum from the laws of X_k alone: n c_n = sum_k a_k c_{n-k}."""
+    product = spec.product
+    assert isinstance(product, Lookback) and product.monitoring.times is not None
+    n = len(product.monitoring.times)
+    mean = spec.spot * mean_of_extreme(spec, n, product.of_maximum)
+    return settle(spec, spec.spot, spec.spot, abs(mean - spec.spot))
+
+
+def mean_of_extreme(spec: Spec, steps: int, maximum: bool) -> float:
+    """The mean of max (or min) of S_0, …, S_n over S_0, on ``steps`` equal steps to expiry."""
+    step = spec.expiry / steps
+    carry, variance = spec.market.carry(0, 0.0, step), spec.market.variance(0, 0.0, step)
+    a = []
+    for k in range(1, steps + 1):
+        mean, s = exp(carry * k), sqrt(variance * k)
+        a.append(1.0 + black("call", mean, 1.0, s) if maximum else 1.0 - black("put", mean, 1.0, s))
+    c = [1.0]
+    for n in range(1, steps + 1):
+        c.append(sum(map(float.__mul__, a[:n], reversed(c))) / n)
+    return c[steps]
+
+
+METHODS = (
+    Method(
+        Lookback,
+        BlackScholes,
+        "quadrature",
+        "law of the maximum: Goldman, Sosin, Gatto (1979), Conze, Viswanathan (1991)",
+        continuous,
+        watched_always,
+    ),
+    Method(
+        Lookback,
+        BlackScholes,
+        "recursion",
+        "Spitzer (1956): A combinatorial lemma and its application to probability theory",
+        spitzer,
+        on_equal_dates_from_today,
+    ),
+)

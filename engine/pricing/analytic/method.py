@@ -1,0 +1,32 @@
+"""What a row of the table of methods says: how a price is computed, and where the formula is from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from engine.pricing.spec import Model, Product, Spec
+
+Price: TypeAlias = Callable[[Spec], float]
+
+
+def always(spec: Spec) -> bool:
+    """The method serves every contract of its product and model."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A way to price ``product`` under ``model``, for the contracts that ``serves`` accepts.
+
+    ``greeks`` gives Greeks as formulas by name; others are taken as differences of ``price``.
+    """
+
+    product: type[Product]
+    model: type[Model]
+    name: str
+    source: str
+    price: Price
+    serves: Callable[[Spec], bool] = always
+    greeks: Callable[[Spec], Mapping[str, float]] | None = None

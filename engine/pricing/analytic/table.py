@@ -1,0 +1,40 @@
+"""The table of methods: which product under which model has a price without sampling error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.pricing.analytic import (
+    barrier,
+    black,
+    geometric,
+    heston,
+    jumps,
+    local,
+    lookback,
+    multi,
+    two_dates,
+    variance,
+)
+from engine.pricing.analytic.method import Method
+from engine.pricing.spec import Model, Product, Spec
+
+_MODULES = (black, barrier, lookback, geometric, multi, two_dates, variance, jumps, heston, local)
+
+
+def _by_kind() -> Mapping[tuple[type[Product], type[Model]], tuple[Method, ...]]:
+    rows: dict[tuple[type[Product], type[Model]], tuple[Method, ...]] = {}
+    for module in _MODULES:
+        for method in module.METHODS:
+            key = (method.product, method.model)
+            rows[key] = (*rows.get(key, ()), method)
+    return rows
+
+
+METHODS = _by_kind()
+
+
+def method_for(spec: Spec) -> Method | None:
+    """The first method of the table that serves the contract."""
+    rows = METHODS.get((type(spec.product), type(spec.model)), ())
+    return next((method for method in rows if method.serves(spec)), None)

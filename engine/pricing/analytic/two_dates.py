@@ -1,0 +1,143 @@
+"""Contracts with one decision or fixing before expiry: forward start, cliquet, chooser, compound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import exp, inf, sqrt
+
+from engine.pricing.analytic.black import black, distances
+from engine.pricing.analytic.method import Method
+from engine.pricing.numerics.normal import cdf, cdf2
+from engine.pricing.numerics.roots import find_root
+from engine.pricing.spec import BlackScholes, Spec
+from engine.pricing.spec.products import Chooser, Cliquet, Compound, ForwardStart
+
+
+def no_cash_dividends(spec: Spec) -> bool:
+    return not spec.market.dividends
+
+
+def forward_start(spec: Spec) -> float:
+    product, market, end = spec.product, spec.market, spec.expiry
+    assert isinstance(product, ForwardStart)
+    growth = exp(market.carry(0, product.start, end))
+    s = sqrt(market.variance(0, product.start, end))
+    at_start = spec.spot * exp(market.carry(0, 0.0, product.start))
+    return market.discount(end) * at_start * black(product.type, growth, product.alpha, s)
+
+
+def has_no_global_bounds(spec: Spec) -> bool:
+    product = spec.product
+    assert isinstance(product, Cliquet)
+    return product.global_floor is None and product.global_cap is None and not spec.market.dividends
+
+
+def cliquet(spec: Spec) -> float:
+    """Each return R is paid as a call spread: floor + (R - floor)^+ - (R - cap)^+."""
+    product, market = spec.product, spec.market
+    assert isinstance(product, Cliquet)
+    total, start = 0.0, 0.0
+    for end in product.resets.times:
+        growth, s = exp(market.carry(0, start, end)), sqrt(market.variance(0, start, end))
+        floor = -1.0 if product.floor is None else max(product.floor, -1.0)
+        total += floor + black("call", growth, 1.0 + floor, s)
+        if product.cap is not None:
+            total -= black("call", growth, 1.0 + product.cap, s)
+        start = end
+    return market.discount(spec.expiry) * product.notional * total
+
+
+def chooser(spec: Spec) -> float:
+    """Put-call parity at the choice: a call, and a put on the forward that ends at the choice."""
+    product, market, end = spec.product, spec.market, spec.expiry
+    assert isinstance(product, Chooser)
+    mean = spec.spot * exp(market.carry(0, 0.0, end))
+    call = black("call", mean, product.strike, sqrt(market.variance(0, 0.0, end)))
+    put = black("put", mean, product.strike, sqrt(market.variance(0, 0.0, product.choice)))
+    return market.discount(end) * (call + put)
+
+
+def compound(spec: Spec) -> float:
+    """Geske's formula; the daughter is worth the mother's strike where the spot is at its critical level."""
+    product, market, end = spec.product, spec.market, spec.expiry
+    assert isinstance(product, Compound)
+    start, own, below = product.start, product.mother_strike, product.daughter_strike
+    mother, daughter = (1.0 if kind == "call" else -1.0 for kind in (product.mother, product.daughter))
+    variance, total = market.variance(0, 0.0, start), market.variance(0, 0.0, end)
+    later = market.discount(end) / market.discount(start)
+    growth, s = exp(market.carry(0, start, end)), sqrt(total - variance)
+
+    def value(spot: float) -> float:
+        return later * black(product.daughter, spot * growth, below, s) - own
+
+    mean = spec.spot * exp(market.carry(0, 0.0, end))
+    if own == 0.0:
+        plain = market.discount(end) * black(product.daughter, mean, below, sqrt(total))
+        return plain if product.mother == "call" else 0.0
+    level = _critical(value, max(spec.spot, below), daughter)
+    z1, z2 = distances(mean, below, sqrt(total))
+    if level == 0.0:
+        y1 = y2 = inf
+    else:
+        y1, y2 = distances(mean / growth, level, sqrt(variance))
+    side, rho = mother * daughter, mother * sqrt(variance / total)
+    held = daughter * mean * cdf2(daughter * z1, side * y1, rho)
+    owed = daughter * below * cdf2(daughter * z2, side * y2, rho)
+    paid = market.discount(start) * own * cdf(side * y2)
+    return mother * (market.discount(end) * (held - owed) - paid)
+
+
+def _critical(value: Callable[[float], float], scale: float, daughter: float) -> float:
+    """The spot at which ``value`` is 0; 0 where it is negative for every spot above 0 (or positive: call)."""
+    low, high = scale, scale
+    while daughter * value(high) < 0.0 and high < 1e30 * scale:
+        high *= 2.0
+    while daughter * value(low) > 0.0:
+        low *= 0.5
+        if low < 1e-30 * scale:
+            return 0.0
+    return find_root(value, low, high)
+
+
+def compound_serves(spec: Spec) -> bool:
+    """Geske's formula needs time, strikes and volatility before and after the mother's expiry."""
+    product, market = spec.product, spec.market
+    assert isinstance(product, Compound)
+    before, after = market.variance(0, 0.0, product.start), market.variance(0, product.start, spec.expiry)
+    return not market.dividends and before > 0.0 and after > 0.0 and product.daughter_strike > 0.0
+
+
+METHODS = (
+    Method(
+        ForwardStart,
+        BlackScholes,
+        "closed form",
+        "Rubinstein (1990): Pay now, choose later",
+        forward_start,
+        no_cash_dividends,
+    ),
+    Method(
+        Cliquet,
+        BlackScholes,
+        "closed form",
+        "sum of forward-start call spreads",
+        cliquet,
+        has_no_global_bounds,
+    ),
+    Method(
+        Chooser,
+        BlackScholes,
+        "closed form",
+        "Rubinstein (1991): Options for the undecided",
+        chooser,
+        no_cash_dividends,
+    ),
+    Method(
+        Compound,
+        BlackScholes,
+        "closed form",
+        "Geske (1979): The valuation of compound options",
+        compound,
+        compound_serves,
+    ),
+)

@@ -1,0 +1,120 @@
+"""Control variates: a payoff of the same paths whose value is known, chosen by the product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import exp
+from typing import Any
+
+from engine.pricing.montecarlo import payoffs
+from engine.pricing.montecarlo.grid import grid_of
+from engine.pricing.montecarlo.paths import Path
+from engine.pricing.spec import BlackScholes, Spec
+from engine.pricing.spec import products as p
+from engine.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """``payoff`` of a path, [blocks, paths], and its exact mean with the Greeks that are known of it."""
+
+    name: str
+    payoff: Callable[[Path], Tensor]
+    mean: Callable[[Spec, Sequence[str]], Mapping[str, float]]
+    """By the names of the answer; ``price`` is the mean itself."""
+
+
+def control_of(spec: Spec) -> Control | None:
+    """The control of a request; None where nothing known resembles its payoff."""
+    if spec.simulation is not None and spec.simulation.control_variate == "none":
+        return None
+    if not isinstance(spec.model, BlackScholes):
+        return None if spec.market.assets > 1 else _forward_unless_short(spec)
+    match spec.product:
+        case p.Asian(averaging=averaging, strike=strike) if (
+            averaging.kind == "arithmetic" and strike is not None
+        ):
+            return _GEOMETRIC if averaging.past_count == 0.0 and averaging.times is not None else _FORWARD
+        case p.Basket(mean="arithmetic", weights=weights) if weights is None or (
+            abs(sum(weights) - 1.0) < 1e-9 and min(weights) > 0.0
+        ):
+            return _BASKET
+    return None if spec.market.assets > 1 else _forward_unless_short(spec)
+
+
+def _forward_unless_short(spec: Spec) -> Control | None:
+    """What grows as the asset does: none for payoffs that do not depend on its level."""
+    return None if isinstance(spec.product, p.Cliquet | p.VarianceSwap) or spec.market.dividends else _FORWARD
+
+
+# ---- the asset at the last simulated time
+
+
+def _forward(path: Path) -> Tensor:
+    return path.discount("end", _end) * path.last()
+
+
+def _end(spec: Spec) -> float:
+    return grid_of(spec).times[-1]
+
+
+def _forward_mean(spec: Spec, names: Sequence[str]) -> Mapping[str, float]:
+    end = _end(spec)
+    growth = exp(-spec.market.yields[0].integral(0.0, end))
+    value = spec.market.spots[0] * growth
+    known = {
+        "price": value,
+        "delta": growth,
+        "div_rho": -end * value,
+        "theta": spec.market.yields[0].values[0] * value,
+    }
+    return {name: known.get(name, 0.0) for name in ("price", *names)}
+
+
+_FORWARD = Control("the asset's forward", _forward, _forward_mean)
+
+
+# ---- geometric means
+
+
+def _geometric_asian(path: Path) -> Tensor:
+    average = payoffs.averaged(path, "geometric")
+    product: Any = path.numbers.spec.product
+    return payoffs.at_expiry(path) * payoffs.option(path, product.type, average, payoffs.strike(path))
+
+
+def _geometric_basket(path: Path) -> Tensor:
+    product: Any = path.numbers.spec.product
+    mean = payoffs.mean_of(path, "geometric")
+    return payoffs.at_expiry(path) * payoffs.option(path, product.type, mean, payoffs.strike(path))
+
+
+def _known(change: Callable[[Spec], Spec]) -> Callable[[Spec, Sequence[str]], Mapping[str, float]]:
+    """The exact price and Greeks of the same request with another product."""
+
+    def mean(spec: Spec, names: Sequence[str]) -> Mapping[str, float]:
+        other = replace(change(spec), greeks=spec.greeks, simulation=None)
+        from engine.pricing.analytic.table import method_for
+
+        m = method_for(other)
+        return {"price": m.price(other), **{n: 0.0 for n in names}}
+        found = exact(other, spec.greeks)
+        assert found is not None
+        greeks = {name: greek.value for name, greek in found.greeks.items() if greek.value is not None}
+        return {"price": found.value, **greeks}
+
+    return mean
+
+
+def _with_geometric_average(spec: Spec) -> Spec:
+    product: Any = spec.product
+    return replace(spec, product=replace(product, averaging=replace(product.averaging, kind="geometric")))
+
+
+def _with_geometric_basket(spec: Spec) -> Spec:
+    return replace(spec, product=replace(spec.product, mean="geometric"))  # type: ignore[call-arg]
+
+
+_GEOMETRIC = Control("the geometric average", _geometric_asian, _known(_with_geometric_average))
+_BASKET = Control("the geometric mean", _geometric_basket, _known(_with_geometric_basket))

@@ -1,0 +1,89 @@
+"""Custom payoffs: what the functions of the payoff language compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from engine.core.dtype import bool_, float64
+from engine.pricing.montecarlo.paths import Path
+from engine.pricing.payoff_language import path_names, read_payoff
+from engine.pricing.spec import products as p
+from engine.tensor import Tensor, cat, where
+from engine.tensor.promotion import as_tensor
+
+
+def custom(path: Path, product: p.Custom) -> Tensor:
+    """The value of the expression, paid at expiry, [blocks, paths]."""
+    spec = path.numbers.spec
+    values: dict[str, Any] = {
+        name: path.number(f"constant {name}", lambda own, name=name: dict(own.product.constants.pairs)[name])  # type: ignore[misc]
+        for name, _ in product.constants.pairs
+    }
+    for asset, name in enumerate(path_names(spec.market.assets)):
+        values[name] = _dates(path, product, asset)
+    result = as_tensor(read_payoff(spec).evaluate(values, _MEANING)).astype(path.logs[0].dtype)
+    blocks, _, paths = path.logs[0].shape
+    if result.ndim == 3:  # one number for each path, with its axis of dates kept
+        result = result.squeeze(1)
+    return path.discount("expiry", lambda own: own.expiry) * result.broadcast_to(blocks, paths)
+
+
+def _dates(path: Path, product: p.Custom, asset: int) -> Tensor:
+    x = path.logs[asset]
+    if product.monitoring.times is not None:
+        dates = [place for place, time in enumerate(path.grid.times) if time in product.monitoring.times]
+        x = x if len(dates) == x.shape[1] else cat([x[:, k : k + 1] for k in dates], 1)
+    if product.monitoring.include_t0:
+        first = path.start[asset].broadcast_to(x.shape[0], 1, x.shape[2])
+        x = cat([first, x], 1)
+    return x.exp()
+
+
+def _number(x: Any) -> Any:
+    """Conditions count as 1 or 0 in arithmetic."""
+    return x.astype(float64) if isinstance(x, Tensor) and x.dtype is bool_ else x
+
+
+def _arithmetic(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *operands: function(*[_number(x) for x in operands])
+
+
+def _extreme(over: Callable[..., Any], of_two: Callable[[Tensor, Any], Tensor]) -> Callable[..., Any]:
+    def function(*operands: Any) -> Any:
+        if len(operands) == 1:
+            return over(operands[0], 1, True)
+        a, b = (_number(x) for x in operands)
+        return of_two(a, b) if isinstance(a, Tensor) else of_two(b, a)
+
+    return function
+
+
+_MEANING: dict[str, Callable[..., Any]] = {
+    "+": _arithmetic(lambda a, b: a + b),
+    "-": _arithmetic(lambda a, b: a - b),
+    "*": _arithmetic(lambda a, b: a * b),
+    "/": _arithmetic(lambda a, b: a / b),
+    "**": _arithmetic(lambda a, b: a**b),
+    "-x": _arithmetic(lambda a: -a),
+    "<": _arithmetic(lambda a, b: a < b),
+    "<=": _arithmetic(lambda a, b: a <= b),
+    ">": _arithmetic(lambda a, b: a > b),
+    ">=": _arithmetic(lambda a, b: a >= b),
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "~x": lambda a: ~a,
+    "exp": _arithmetic(lambda x: as_tensor(x).exp()),
+    "log": _arithmetic(lambda x: as_tensor(x).log()),
+    "sqrt": _arithmetic(lambda x: as_tensor(x).sqrt()),
+    "abs": _arithmetic(abs),
+    "mean": lambda x: x.mean(1, True),
+    "sum": lambda x: x.sum(1, True),
+    "first": lambda x: x[:, 0:1],
+    "last": lambda x: x[:, x.shape[1] - 1 :],
+    "max": _extreme(Tensor.max, Tensor.maximum),
+    "min": _extreme(Tensor.min, Tensor.minimum),
+    "any": lambda x: x.any(1, True),
+    "all": lambda x: x.all(1, True),
+    "where": lambda condition, a, b: where(condition, _number(a), _number(b)),
+}

@@ -1,0 +1,82 @@
+"""From bits to the factors that drive a path: normals by date and factor, and further uniforms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.core.dim import Dim
+from engine.core.dtype import float32, uint32
+from engine.pricing.montecarlo.blocks import BLOCK
+from engine.pricing.montecarlo.draws import Layout, box_muller, inverse_normal, pairs_of_uniforms
+from engine.pricing.montecarlo.numbers import Numbers
+from engine.pricing.montecarlo.rotation import rotation_of
+from engine.pricing.montecarlo.sobol import sobol_uniforms
+from engine.pricing.spec import Simulation
+from engine.tensor import Tensor, cat
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """``normals`` has one [blocks, dates, paths] a factor; ``uniforms`` likewise."""
+
+    normals: Sequence[Tensor]
+    uniforms: Sequence[Tensor]
+
+
+def draw_factors(
+    numbers: Numbers, settings: Simulation, blocks: Dim, dates: int, normals: int, uniforms: int
+) -> Factors:
+    """The factors of ``blocks`` blocks, mirrored partners behind them where the settings ask for them."""
+    layout = Layout(dates * normals, dates * uniforms)
+    if settings.qmc == "sobol":
+        u = sobol_uniforms(numbers, blocks, layout.normals + layout.uniforms)
+        z, rest = inverse_normal(u[:, : layout.normals]), u[:, layout.normals :]
+    else:
+        z, rest = _philox(numbers, settings, blocks, layout)
+    if settings.precision == "float32":
+        z, rest = z.astype(float32), rest.astype(float32)
+    if settings.antithetic:
+        z, rest = cat([z, -z], 2), cat([rest, 1.0 - rest], 2)
+    return Factors(
+        [_rotated(numbers, settings, z[:, k * dates : (k + 1) * dates]) for k in range(normals)],
+        [rest[:, k * dates : (k + 1) * dates] for k in range(uniforms)],
+    )
+
+
+def _philox(numbers: Numbers, settings: Simulation, blocks: Dim, layout: Layout) -> tuple[Tensor, Tensor]:
+    key = numbers.graph.input("key", (2,), uint32)
+    first, second = pairs_of_uniforms(key, blocks, layout.pairs)
+    pairs = (layout.normals + 1) // 2
+    to_normals = box_muller if settings.normals == "box_muller" else _inverses
+    z = _joined(*to_normals(first[:, :pairs], second[:, :pairs]), layout.normals)
+    rest = _joined(first[:, pairs:], second[:, pairs:], layout.uniforms) if layout.uniforms else z[:, :0]
+    if settings.moment_matching:
+        z = _matched(z)
+    return z, rest
+
+
+def _inverses(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    return inverse_normal(first), inverse_normal(second)
+
+
+def _joined(first: Tensor, second: Tensor, count: int) -> Tensor:
+    """All first halves of the pairs, then the second halves, cut to ``count``."""
+    both = cat([first, second], 1)
+    return both if both.shape[1] == count else both[:, :count]
+
+
+def _matched(z: Tensor) -> Tensor:
+    """Draws moved and scaled so that each has mean 0 and variance 1 over its block."""
+    centred = z - z.sum(2, True) * (1.0 / BLOCK)
+    return centred / ((centred * centred).sum(2, True) * (1.0 / BLOCK)).sqrt()
+
+
+def _rotated(numbers: Numbers, settings: Simulation, z: Tensor) -> Tensor:
+    if settings.bridge == "none" or z.shape[1] == 1:
+        return z
+    matrix = numbers.matrix("rotation", rotation_of, z.shape[1])
+    return matrix.unsqueeze(0).broadcast_to(z.shape[0], *matrix.shape) @ z
+
+
+__all__ = ["Factors", "draw_factors"]

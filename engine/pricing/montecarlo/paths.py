@@ -1,0 +1,220 @@
+"""Paths of the models whose steps are exact, as recorded graphs over [blocks, dates, paths]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from engine.pricing.montecarlo.correlate import root, root_slope
+from engine.pricing.montecarlo.grid import Grid, grid_of
+from engine.pricing.montecarlo.numbers import Numbers
+from engine.pricing.montecarlo.shifts import Shifts, pairs_of
+from engine.pricing.spec import Spec
+from engine.tensor import Tensor, cat
+
+
+@dataclass(frozen=True)
+class Path:
+    """Simulated paths: ``logs`` and ``spots`` of each asset at the grid's times, float[blocks, dates, paths].
+
+    ``start`` is the asset's logarithm today, ``variance`` what the logarithm gathers in each step: both
+    broadcast against [blocks, 1, paths] and [blocks, dates, paths].
+    """
+
+    grid: Grid
+    numbers: Numbers
+    shifts: Shifts
+    logs: Sequence[Tensor]
+    start: Sequence[Tensor]
+    variance: Sequence[Tensor] = field(default=())
+    uniforms: Tensor | None = None
+
+    def spots(self, asset: int = 0) -> Tensor:
+        """The asset at the grid's times, [blocks, dates, paths]."""
+        return self.logs[asset].exp()
+
+    def watched(self, asset: int = 0) -> Tensor:
+        """The asset at the contract's times."""
+        return _picked(self.logs[asset], self.grid.seen).exp()
+
+    def last(self, asset: int = 0) -> Tensor:
+        """The asset at the last time, [blocks, paths]."""
+        return self.logs[asset][:, len(self.grid.times) - 1].exp()
+
+    def at(self, date: int, asset: int = 0) -> Tensor:
+        """The asset at a contract's time, [blocks, paths]."""
+        return self.logs[asset][:, self.grid.seen[date]].exp()
+
+    def today(self, asset: int = 0) -> Tensor:
+        """The asset today; broadcasts against [blocks, paths]."""
+        return _per_path(self.start[asset].exp())
+
+    def before(self, asset: int = 0) -> Tensor:
+        """The logarithm at the beginning of each step."""
+        x = self.logs[asset]
+        first = self.start[asset].broadcast_to(x.shape[0], 1, x.shape[2])
+        return first if x.shape[1] == 1 else cat([first, x[:, : x.shape[1] - 1]], 1)
+
+    def number(self, name: str, get: Callable[[Spec], float]) -> Tensor:
+        """A number of the contract."""
+        return self.numbers.scalar(name, get)
+
+    def discount(self, name: str, time: Callable[[Spec], float]) -> Tensor:
+        """Today's value of 1 paid at a time; broadcasts against [blocks, paths]."""
+        factor = self.numbers.scalar(f"discount {name}", lambda spec: spec.market.discount(time(spec)))
+        exponent: Tensor | None = None
+        rate, later = self.shifts.get("rate"), self.shifts.get("time")
+        if rate is not None:
+            exponent = rate * self.numbers.scalar(f"time {name}", time)
+            if later is not None:
+                exponent = exponent + rate * later
+        if later is not None:
+            first = later * self.numbers.scalar("rate now", lambda spec: spec.market.rate.values[0])
+            exponent = first if exponent is None else exponent + first
+        return factor if exponent is None else factor * _per_path((-exponent).exp())
+
+
+def _per_path(x: Tensor) -> Tensor:
+    return x.squeeze(1) if x.ndim == 3 else x
+
+
+def _picked(x: Tensor, places: Sequence[int]) -> Tensor:
+    """The dates at ``places``, which rise."""
+    if list(places) == list(range(x.shape[1])):
+        return x
+    runs: list[list[int]] = []
+    for place in places:
+        if runs and runs[-1][-1] + 1 == place:
+            runs[-1].append(place)
+        else:
+            runs.append([place])
+    parts = [x[:, run[0] : run[-1] + 1] for run in runs]
+    return parts[0] if len(parts) == 1 else cat(parts, 1)
+
+
+# ---- what the assets gather in a step
+
+
+def over_steps(integral: Callable[[Spec, float, float], float]) -> Callable[[Spec], list[float]]:
+    """A function of a request's market between two times, for each step of its grid."""
+
+    def each(spec: Spec) -> list[float]:
+        grid = grid_of(spec)
+        return [integral(spec, begin, end) for begin, end in zip(grid.starts, grid.times, strict=True)]
+
+    return each
+
+
+_durations = over_steps(lambda spec, begin, end: end - begin)
+
+
+def _first(spec: Spec) -> list[float]:
+    """1 for the first step, which is longer when all dates move away, and 0 for the others."""
+    return [1.0, *[0.0] * (len(grid_of(spec).times) - 1)]
+
+
+def carry(numbers: Numbers, shifts: Shifts, asset: int) -> Tensor:
+    """The integral of r - q over each step."""
+    carried = over_steps(lambda spec, begin, end: spec.market.carry(asset, begin, end))
+    total = numbers.column(f"carry {asset}", carried)
+    rate, dividend, later = shifts.get("rate"), shifts.get("yield", asset), shifts.get("time")
+    if rate is not None:
+        total = total + rate * numbers.column("dt", _durations)
+    if dividend is not None:
+        total = total - dividend * numbers.column("dt", _durations)
+    if later is not None:
+        now = numbers.scalar(
+            f"carry now {asset}",
+            lambda spec: spec.market.rate.values[0] - spec.market.yields[asset].values[0],
+        )
+        total = total + later * now * numbers.column("first", _first)
+    return total
+
+
+def variance(numbers: Numbers, shifts: Shifts, asset: int) -> Tensor:
+    """The integral of the squared volatility over each step."""
+    gathered = over_steps(lambda spec, begin, end: spec.market.variance(asset, begin, end))
+    twice_vol = over_steps(lambda spec, begin, end: 2.0 * spec.market.vols[asset].integral(begin, end))
+    total = numbers.column(f"variance {asset}", gathered)
+    vol, later = shifts.get("vol", asset), shifts.get("time")
+    if vol is not None:
+        total = total + vol * numbers.column(f"twice vol {asset}", twice_vol)
+        total = total + vol * vol * numbers.column("dt", _durations)
+    if later is not None:
+        now = numbers.scalar(f"variance now {asset}", lambda spec: spec.market.vols[asset].values[0] ** 2)
+        total = total + later * now * numbers.column("first", _first)
+    return total
+
+
+def start(numbers: Numbers, shifts: Shifts, asset: int) -> Tensor:
+    """The logarithm of an asset today, less the value of cash dividends to come."""
+
+    def spot(spec: Spec) -> float:
+        return spec.market.escrowed(spec.expiry) if spec.market.dividends else spec.market.spots[asset]
+
+    return shifts.moved(numbers.scalar(f"spot {asset}", spot), "spot", asset).log()
+
+
+# ---- factors
+
+
+def correlated(numbers: Numbers, shifts: Shifts, factors: Sequence[Tensor]) -> list[Tensor]:
+    """Independent factors turned into correlated ones: L z, L Lᵀ the correlation matrix."""
+    n = len(factors)
+    if n == 1:
+        return list(factors)
+
+    def entry(i: int, k: int) -> Tensor:
+        value = numbers.scalar(f"root {i} {k}", lambda spec: root(spec.market.correlation)[i][k])
+        for place, pair in enumerate(pairs_of(n)):
+            shift = shifts.get("corr", place)
+            if shift is not None:
+                slope = numbers.scalar(
+                    f"root slope {place} {i} {k}",
+                    lambda spec, pair=pair: root_slope(spec.market.correlation, *pair)[i][k],  # type: ignore[misc]
+                )
+                value = value + shift * slope
+        return value
+
+    mixed = []
+    for i in range(n):
+        total = factors[0] * entry(i, 0)
+        for k in range(1, i + 1):
+            total = total + factors[k] * entry(i, k)
+        mixed.append(total)
+    return mixed
+
+
+def black_scholes(
+    numbers: Numbers, shifts: Shifts, factors: Sequence[Tensor], uniforms: Tensor | None = None
+) -> Path:
+    """Geometric Brownian motions: log S gathers (r - q - v²/2) dt + v dW, exact at any step."""
+    grid = grid_of(numbers.spec)
+    logs, starts, variances = [], [], []
+    for asset, z in enumerate(correlated(numbers, shifts, factors)):
+        total = variance(numbers, shifts, asset)
+        drift = carry(numbers, shifts, asset) - total * 0.5
+        begin = start(numbers, shifts, asset)
+        logs.append(_summed(z * total.sqrt() + drift) + begin)
+        starts.append(begin)
+        variances.append(total)
+    return Path(grid, numbers, shifts, logs, starts, variances, uniforms)
+
+
+def _summed(steps: Tensor) -> Tensor:
+    return steps if steps.shape[1] == 1 else steps.cumsum(1)
+
+
+def log_density(path: Path, shifts: Shifts) -> tuple[Tensor, Tensor]:
+    """Of a Black-Scholes path that stays where it is: the normals that lead there when the market is shifted,
+    and the logarithm of its density but for a constant, [blocks, paths].
+    """
+    numbers = path.numbers
+    total = variance(numbers, shifts, 0)
+    drift = carry(numbers, shifts, 0) - total * 0.5
+    x = path.logs[0].detach()
+    first = start(numbers, shifts, 0).broadcast_to(x.shape[0], 1, x.shape[2])
+    before = first if x.shape[1] == 1 else cat([first, x[:, : x.shape[1] - 1]], 1)
+    z = (x - before - drift) / total.sqrt()
+    density = (z * z + total.log()).sum(1) * -0.5
+    return z, density

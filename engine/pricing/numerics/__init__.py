@@ -1,0 +1,3 @@
+"""Numerical building blocks of closed forms: normal laws, quadrature, roots."""
+
+from __future__ import annotations

@@ -1,0 +1,99 @@
+"""The language of custom payoffs: ``max(mean(S) - K, 0) * (max(S) < B)``. Nothing here computes.
+
+S (S1, S2, … with several assets) is the path at the monitoring times, today included where monitoring says so.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from engine.expression import Expression, ExpressionError, Function, parse
+from engine.pricing.spec.fields import SpecError
+from engine.pricing.spec.products import Custom
+from engine.pricing.spec.spec import Spec
+
+Kind: TypeAlias = Literal["path", "number", "condition path", "condition"]
+"""``path``: a number a date; ``condition``: true or false."""
+
+
+def _along(*operands: object) -> bool:
+    return any(operand in ("path", "condition path") for operand in operands)
+
+
+def _arithmetic(*operands: object) -> Kind:
+    return "path" if _along(*operands) else "number"
+
+
+def _comparison(*operands: object) -> Kind:
+    return "condition path" if _along(*operands) else "condition"
+
+
+def _logic(*operands: object) -> Kind:
+    if not all(str(operand).startswith("condition") for operand in operands):
+        raise TypeError("takes conditions, such as (S < B)")
+    return _comparison(*operands)
+
+
+def _over_dates(x: object) -> Kind:
+    if x != "path":
+        raise TypeError("takes the path: a number for each date")
+    return "number"
+
+
+def _extreme(*operands: object) -> Kind:
+    return _over_dates(*operands) if len(operands) == 1 else _arithmetic(*operands)
+
+
+def _quantifier(x: object) -> Kind:
+    if x != "condition path":
+        raise TypeError("takes a condition for each date, such as (S < B)")
+    return "condition"
+
+
+def _choice(condition: object, a: object, b: object) -> Kind:
+    if not str(condition).startswith("condition"):
+        raise TypeError("takes a condition first, such as (S < B)")
+    return _arithmetic(condition, a, b)
+
+
+FUNCTIONS: dict[str, Function] = {
+    **{symbol: Function((2, 2), _arithmetic) for symbol in ("+", "-", "*", "/", "**")},
+    "-x": Function((1, 1), _arithmetic),
+    **{symbol: Function((2, 2), _comparison) for symbol in ("<", "<=", ">", ">=")},
+    "&": Function((2, 2), _logic),
+    "|": Function((2, 2), _logic),
+    "~x": Function((1, 1), _logic),
+    **{name: Function((1, 1), _arithmetic) for name in ("exp", "log", "sqrt", "abs")},
+    **{name: Function((1, 1), _over_dates) for name in ("mean", "sum", "first", "last")},
+    **{name: Function((1, 2), _extreme) for name in ("max", "min")},
+    **{name: Function((1, 1), _quantifier) for name in ("any", "all")},
+    "where": Function((3, 3), _choice),
+}
+_JUMPS = {"<", "<=", ">", ">=", "any", "all", "where"}
+
+
+def path_names(assets: int) -> list[str]:
+    """What the assets are called."""
+    return ["S"] if assets == 1 else [f"S{i + 1}" for i in range(assets)]
+
+
+def read_payoff(spec: Spec) -> Expression:
+    """The checked expression of a custom product. SpecError where it is none, or is not one number."""
+    product = spec.product
+    assert isinstance(product, Custom)
+    kinds: dict[str, Kind] = dict.fromkeys((name for name, _ in product.constants.pairs), "number")
+    kinds |= dict.fromkeys(path_names(spec.market.assets), "path")
+    try:
+        expression = parse(product.payoff, kinds, FUNCTIONS)
+        result = expression.infer(kinds, FUNCTIONS)[-1]
+    except ExpressionError as error:
+        raise SpecError("payoff", product.payoff, f"must be an expression: {error}") from error
+    if _along(result):
+        rule = "must be one number for a path; take last(…), max(…) or mean(…) of what has one for each date"
+        raise SpecError("payoff", product.payoff, rule)
+    return expression
+
+
+def is_smooth(expression: Expression) -> bool:
+    """Whether nothing in it can jump, so that it may be differentiated along the path."""
+    return not any(getattr(term, "function", "") in _JUMPS for term in expression.terms)
