@@ -10,7 +10,7 @@ polynomials.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.compiler.access import Access, is_movement, moved, padded, recut, whole
 from engine.compiler.anywhere import is_anywhere, is_scalar, scalars
@@ -27,7 +27,8 @@ from engine.compiler.cluster import (
     is_aligned,
     joins,
 )
-from engine.compiler.extent import common_refinement, product, solid
+from engine.compiler.extent import common_refinement, contiguous, product, solid
+from engine.compiler.loops import Local, local_loop
 from engine.compiler.recompute import recompute
 from engine.core.dtype import bfloat16, bool_, float32, float64
 from engine.core.node import Node
@@ -74,6 +75,11 @@ class Fusion:
         self._siblings: dict[tuple[int, Dims, bool], Cluster] = {}
         self._waiting: dict[Node, Candidate] = {}
         self._anywhere: dict[Node, Candidate] = {}
+        self.loops: dict[Node, Local] = {}
+        self._items: dict[Node, list[Node]] = {}
+        for node in order:
+            if node.op == "item":
+                self._items.setdefault(leaders[node.inputs[0]], []).append(node)
         for node in order:
             self._reads[node] = moved(node, self.read(node.inputs[0])) if is_movement(node) else whole(node)
         self._readers = self._count_readers(order, targets)
@@ -127,6 +133,8 @@ class Fusion:
         if node.op == "item":
             self._item(node)
             return
+        if node.op == "loop" and self._local(node):
+            return
         candidate = self._candidate(node)
         if candidate is None:
             self._single(node)
@@ -149,6 +157,8 @@ class Fusion:
             return Candidate(node, solid(node.shape), reads)
         if node.op == "reduce":
             division = reduction_of(node)
+            if division is not None and not division.outer and self._has_loop(reads[0].source):
+                division = replace(division, total=True)
             return None if division is None else Candidate(node, solid(node.inputs[0].shape), reads, division)
         if is_movement(node):
             dims = common_refinement(solid(reads[0].shape), solid(node.shape))
@@ -156,6 +166,11 @@ class Fusion:
         if node.op == "pad" and reads[1].source.op == "constant" and 0 not in reads[0].shape:
             return None if reads[0].source in self._anywhere else self._padding(node, reads[0])
         return None
+
+    def _has_loop(self, node: Node) -> bool:
+        """Whether the kernel of ``node`` runs loops, so that its elements are worth many chunks."""
+        home = self.home.get(node)
+        return isinstance(home, Cluster) and any(own in self.loops for own in home.places)
 
     def _padding(self, node: Node, x: Access) -> Candidate:
         """A border around ``x``; around what a waiting copy of it reads, so that nothing is copied first."""
@@ -183,9 +198,30 @@ class Fusion:
     def _item(self, node: Node) -> None:
         """A result of a loop or a condition, which its step writes."""
         step = self.home[self.leaders[node.inputs[0]]]
+        if isinstance(step, Cluster):
+            return
         assert isinstance(step, Hosted)
         step.items.append(node)
         self.home[node] = step
+
+    def _local(self, node: Node) -> bool:
+        """Whether the loop is one that kernels can run; then it has a place."""
+        found = local_loop(node, self._items.get(node, ()), self.read)
+        if isinstance(found, str):
+            return self._refuse(node, node, found)
+        self.loops[node] = found
+        self._fuse(Candidate(node, found.dims, found.outside))
+        return True
+
+    def _results(self, node: Node) -> list[Candidate]:
+        """The results of a loop, which are where it is."""
+        loop = self.loops.get(node)
+        if loop is None:
+            return []
+        own = Access(node, loop.dims, 0, contiguous(loop.dims))
+        return [
+            Candidate(item, loop.dims, [] if loop.is_stack(item) else [own]) for item in loop.items.values()
+        ]
 
     def _wait(self, candidate: Candidate) -> bool:
         """Whether the node waits for its only reader: it takes no value from another kernel's registers."""
@@ -225,7 +261,7 @@ class Fusion:
 
     def _fuse(self, candidate: Candidate) -> None:
         pulled = self._pulled(candidate)
-        group = [*pulled, candidate]
+        group = [*pulled, candidate, *self._results(candidate.node)]
         inside = {own.node for own in group}
         reads = [access for own in group for access in own.reads]
         sources = [x.source for x in reads if x.source.op != "constant" and x.source not in inside]
@@ -275,7 +311,13 @@ class Fusion:
 
     def _merge(self, first: Cluster, other: Cluster) -> bool:
         """Whether ``first`` takes in all of ``other``, which is on the same level."""
-        if not self.admit(first, [Candidate(own, *placed(own, reads)) for own, reads in other.reads.items()]):
+        group = []
+        for own, reads in other.reads.items():
+            dims, _, division = placed(own, reads)
+            if division is not None and other.places[own] is Place.COLUMN:
+                division = replace(division, total=other.total)
+            group.append(Candidate(own, dims, reads, division))
+        if not self.admit(first, group):
             return False
         del self._steps[other]
         return True
@@ -388,6 +430,9 @@ class Fusion:
             return self._refuse(anchor, node, f"the kernel already has {MOST_NODES} operations")
         if is_anywhere(node):
             return self._join_anywhere(cluster, candidate)
+        if node.op == "item" and not reads:
+            cluster.places[node], cluster.reads[node] = Place.STACK, reads
+            return True
         fitted = fit(cluster, candidate.dims, division)
         if isinstance(fitted, str):
             return self._refuse(anchor, node, fitted)
@@ -398,7 +443,7 @@ class Fusion:
                 return self._refuse(access.source, node, why)
         if not self._still_readable(cluster, space, places, division):
             return self._refuse(anchor, node, "what the kernel reads already does not run along these rows")
-        lanes = lanes_of(node) or 0
+        lanes = self.loops[node].lanes if node in self.loops else lanes_of(node) or 0
         cluster.space, cluster.lanes = space, min(cluster.lanes or lanes, lanes or cluster.lanes)
         cluster.places = places
         if division is not None:
@@ -444,6 +489,10 @@ class Fusion:
                 if access.over(own) is not None and _is_row(access, space, reader)
                 else "it is read across rows"
             )
+        if place is Place.STACK:
+            return "" if access.rows else "a loop's stack is complete only when the kernel ends"
+        if access.rows:
+            return "which of its rows is read is known only when the kernel runs"
         if place is Place.COLUMN:
             return "the sum over rows is complete only when the kernel ends"
         if place is Place.FULL and reader is Place.OUTER:
@@ -489,8 +538,8 @@ def placed(node: Node, reads: list[Access]) -> tuple[Dims, list[Access], Divisio
         return (), reads, None
     if is_movement(node):
         return common_refinement(solid(reads[0].shape), solid(node.shape)) or (), reads, None
-    if node.op == "pad":
-        return solid(reads[0].shape), reads, None
+    if node.op in ("pad", "loop", "item"):
+        return solid(reads[0].shape) if reads else (), reads, None
     return solid(node.shape), reads, None
 
 
@@ -546,7 +595,7 @@ def fit(
     places = cluster.places
     if cluster.total or (division is not None and division.total):
         mixed = division is not None and not division.total
-        if mixed or cluster.rows or cluster.columns or Place.OUTER in places.values():
+        if mixed or cluster.rows or cluster.columns:
             return "a reduction to one value of many elements, and other ones"
     if division is not None:
         space = cluster.space.divided(division.outer, division.inner)
@@ -554,8 +603,6 @@ def fit(
     space = cluster.space.refined(dims)
     if space is not None:
         return space, Place.FULL, places
-    if cluster.total:
-        return "their index spaces differ"
     if cluster.space.inner is not None:
         outer = Space(cluster.space.outer).refined(dims)
         if outer is None:
