@@ -58,17 +58,16 @@ def price(spec: Spec) -> float:
     vol = spec.market.vols[0].at(0.0)
     if spot <= 0.0 or strike <= 0.0:
         return max(strike - spot, 0.0)
-    return american_put(spot, strike, spec.expiry, rate, dividend, vol)
+    return american_put(spot, strike, spec.expiry, Law(rate, dividend, vol))
 
 
-def american_put(spot: float, strike: float, time: float, rate: float, dividend: float, vol: float) -> float:
+def american_put(spot: float, strike: float, time: float, law: Law) -> float:
     """An American put; it is European where it never pays to stop early (rate <= 0)."""
-    european = exp(-rate * time) * black(
-        "put", spot * exp((rate - dividend) * time), strike, vol * sqrt(time)
-    )
+    rate, dividend = law.rate, law.dividend
+    mean = spot * exp((rate - dividend) * time)
+    european = exp(-rate * time) * black("put", mean, strike, law.vol * sqrt(time))
     if rate <= 0.0:
         return european
-    law = Law(rate, dividend, vol)
     boundary = _Boundary(law, strike, time)
     if spot <= boundary.at(time):
         return strike - spot

@@ -75,7 +75,7 @@ def price(spec: Spec) -> float:
 
 @dataclass(slots=True)
 class _Waiting:
-    """The value of waiting at one date, at the nodes of panels ``first`` … , and where it begins to be right."""
+    """The value of waiting at one date, at the nodes from panel ``first`` on, and the exercise boundary."""
 
     first: int
     values: list[float]
