@@ -104,9 +104,7 @@ def _result(
     product = spec.product
     assert isinstance(product, ImpliedVol)
     roots = tuple(s / sqrt(spec.expiry) for s in deviations)
-    warnings = (
-        () if len(roots) == 1 else (f"{len(roots)} volatilities give this price; the lowest is returned",)
-    )
+    several = f"{len(roots)} volatilities give this price; the lowest is returned"
     return ImpliedVolResult(
         value=roots[0],
         accuracy=max(accuracy, _EPSILON),
