@@ -17,6 +17,16 @@ from service.wire import Json, JsonList
 COMPLETION_S = 300.0
 
 
+class _Unsized:
+    """A stream that hides what only pretends to know its length, as a pipe does."""
+
+    def __init__(self, content: BinaryIO) -> None:
+        self._content = content
+
+    def read(self, size: int) -> bytes:
+        return self._content.read(size)
+
+
 class Files(Transport):
     """The part of the client that is about uploaded texts."""
 
@@ -36,7 +46,7 @@ class Files(Transport):
 
     def upload_stream(self, name: str, content: BinaryIO, *, purpose: str = "corpus") -> Json:
         """Uploads what a stream holds, part by part."""
-        files = {"file": (name, content)}
+        files = {"file": (name, content if content.seekable() else _Unsized(content))}
         answer: Json = self._call("POST", "/v1/files", files=files, data={"purpose": purpose}, repeat=False)
         return answer
 
