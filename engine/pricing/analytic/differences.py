@@ -20,6 +20,8 @@ from engine.pricing.spec import Cev, Displaced, Heston, LocalVol, MertonJumps, M
 from engine.pricing.spec.products import Barrier, BarrierLevel, Corridor, DoubleBarrier, Touch
 
 METHOD = "central differences, fourth order"
+_PART = 0.006
+_LEAST_DEVIATION = 0.01
 
 Move = tuple[str, tuple[int, ...] | None]
 
@@ -126,7 +128,7 @@ class _Difference:
 
 
 def _step_of(spec: Spec, move: Move, part: float) -> float:
-    """The step of a parameter: ``part`` of its scale."""
+    """The step of a parameter: a small part of its scale, ``part`` for spots."""
     parameter, assets = move
     asset = assets[0] if assets else 0
     s = life_deviation(spec, asset)
@@ -135,17 +137,17 @@ def _step_of(spec: Spec, move: Move, part: float) -> float:
     if parameter == "vol":
         if not spec.market.vols:
             raise NotMovableError("the model has no single volatility")
-        return part * spec.market.vols[asset].mean(spec.expiry)
+        return _positive(_PART * spec.market.vols[asset].mean(spec.expiry), "the volatility is 0")
     if parameter == "time":
-        return min(part * spec.expiry, 0.25 * min(_dates(spec)))
+        return min(_PART * spec.expiry, 0.25 * min(_dates(spec)))
     if parameter == "v0":
         if not isinstance(spec.model, Heston):
             raise NotMovableError("the model has no variance today")
-        return _positive(part * spec.model.v0, "the variance today is 0")
+        return _positive(_PART * spec.model.v0, "the variance today is 0")
     if parameter == "corr":
         least = min(eigen(spec.market.correlation)[0])
-        return _positive(part * min(1.0, least) if least > 1e-9 else 0.0, "the correlation is at its limit")
-    return min(part * s / spec.expiry, part)
+        return _positive(_PART * min(1.0, least) if least > 1e-9 else 0.0, "the correlation is at its limit")
+    return min(_PART * max(s, _LEAST_DEVIATION) / spec.expiry, _PART)
 
 
 def _positive(step: float, reason: str) -> float:

@@ -20,8 +20,9 @@ def always(spec: Spec) -> bool:
 class Method:
     """A way to price ``product`` under ``model``, for the contracts that ``serves`` accepts.
 
-    ``greeks`` gives Greeks as formulas by name; others are taken as differences of ``price``, with steps of
-    ``step`` times the scale on which the price bends: wider ones where the price itself is less accurate.
+    ``greeks`` gives Greeks as formulas by name; others are taken as differences of ``price``. Those in the
+    spot take steps of ``step`` times the scale on which the price bends: wider ones where gamma would show
+    that the price itself is less accurate.
     """
 
     product: type[Product]
