@@ -63,7 +63,9 @@ def _active(order: list[Node], leaders: dict[Node, Node], targets: set[Node]) ->
     active = set()
     for node in order:
         kind = OPS[node.op].kind
-        if kind != "region" and (not node.dtype.is_float or (OPS[node.op].gradient is None and kind != "item")):
+        if kind != "region" and (
+            not node.dtype.is_float or (OPS[node.op].gradient is None and kind != "item")
+        ):
             continue
         for operand in node.inputs:
             if leaders[operand] in depends:

@@ -119,11 +119,20 @@ class _Backward:
         for k, x in enumerate(body.constants):
             reads = readers.get(x, [])
             alone = all(
-                own.op == "gather" and own.inputs[0] is x and own.inputs[1:] and not own.inputs[1].shape
+                own.op == "gather"
+                and own.inputs[0] is x
+                and own.inputs[1:]
+                and not own.inputs[1].shape
                 and len(own.inputs) == 2
                 for own in reads
             )
-            if wanted[k] and x.dtype.is_float and alone and self._loop.limit is not None and x not in body.outs:
+            if (
+                wanted[k]
+                and x.dtype.is_float
+                and alone
+                and self._loop.limit is not None
+                and x not in body.outs
+            ):
                 found += [_Rows(k, own) for own in reads]
         return found
 
@@ -165,9 +174,9 @@ class _Backward:
         if flags is not None and stopped is not None:
             values[flags] = stopped
         new = replaced([*parts, *[rows.place for rows in self._rows]], values)
-        initial = [
-            cotangents.get(1 + k) or b.zeros_like(loop.carries[k]) for k in self._floats
-        ] + [b.zeros_like(loop.constants[k]) for k in self._summed]
+        initial = [cotangents.get(1 + k) or b.zeros_like(loop.carries[k]) for k in self._floats] + [
+            b.zeros_like(loop.constants[k]) for k in self._summed
+        ]
         turns = Turns(
             back,
             (*carried, *sums),
@@ -245,7 +254,9 @@ def _added(sums: Sequence[Node], parts: Sequence[Node]) -> list[Node]:
     """``sums`` with a turn's parts added: to elements alone, or within an inner loop, where these are sums
     themselves. So a sum is one chain, however the turns are divided among loops.
     """
-    inner: dict[Node, dict[int, Node]] = {}  # what begins as zeros in which loop, and shall begin as which sum
+    inner: dict[
+        Node, dict[int, Node]
+    ] = {}  # what begins as zeros in which loop, and shall begin as which sum
     for total, part in zip(sums, parts, strict=True):
         place = _summing_place(part)
         if place is not None:

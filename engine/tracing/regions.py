@@ -58,7 +58,12 @@ Body = Callable[[Tensor, Any], Any]
 
 
 def loop(
-    trip: Dim | Tensor, body: Body, carries: Any, *, most: Dim | None = None, save: Save | Literal["sqrt"] | None = None
+    trip: Dim | Tensor,
+    body: Body,
+    carries: Any,
+    *,
+    most: Dim | None = None,
+    save: Save | Literal["sqrt"] | None = None,
 ) -> Looped:
     """``body(turn, carries)`` again and again, ``trip`` times: a number, a symbolic size, or an int scalar.
 
@@ -75,7 +80,9 @@ def loop(
     """
     count, limit = _trip(trip, most)
     if limit is None and save not in (None, "first"):
-        raise ValueError(f"save is {save!r} and nothing bounds the number of turns; give most, or save='first'")
+        raise ValueError(
+            f"save is {save!r} and nothing bounds the number of turns; give most, or save='first'"
+        )
     structure, initial = flatten(carries, numbers=True)
     called = names(structure, "carries")
     with _Trace(loops=True) as trace:
@@ -173,7 +180,9 @@ def _trip(trip: Dim | Tensor, most: Dim | None) -> tuple[Tensor | None, Dim | No
 
 def _known(limit: Dim | None) -> int:
     if not isinstance(limit, int):
-        raise ShapeError(f"save is 'sqrt' and the number of turns {limit}; it must be known as an int, or bounded")
+        raise ShapeError(
+            f"save is 'sqrt' and the number of turns {limit}; it must be known as an int, or bounded"
+        )
     return limit
 
 
