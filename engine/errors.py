@@ -7,6 +7,7 @@ EngineError
 ├── ConfigError  (ValueError)    a field of a model's configuration (in ``models.config``)
 ├── GradientError (RuntimeError) a gradient that cannot be taken
 ├── TracingError (RuntimeError)  a value asked for while a function is traced
+│   └── SizeError (TypeError)    a size asked for that each run may give anew
 └── DeviceError  (RuntimeError)  no compiler, a failed build, a device that is not there
 """
 
@@ -39,3 +40,7 @@ class DeviceError(EngineError, RuntimeError):
 
 class TracingError(EngineError, RuntimeError):
     """A function asks for a value while it is traced."""
+
+
+class SizeError(TracingError, TypeError):
+    """A function asks for a size while it is traced for any size."""

@@ -26,7 +26,7 @@ from engine.tensor import Tensor
 from engine.tensor.cell import Cell, Host, current_trace, record_all, wrap
 from engine.tensor.promotion import as_tensor, cast
 from engine.tracing.pytree import Structure, flatten, unflatten
-from engine.tracing.symbols import Symbol, SymbolDevice, user_line
+from engine.tracing.symbols import Symbol, SymbolDevice, sizes_in_doubt, user_line
 
 Feeds = Mapping[str, Any]
 """A Tensor, or what one can be made of, for each input and parameter by its name."""
@@ -61,7 +61,7 @@ class Graph:
     def _recording(self) -> Iterator[None]:
         token = current_trace.set(_Recording(current_device()))
         try:
-            with use_device(self._symbols), record_all():
+            with use_device(self._symbols), record_all(), sizes_in_doubt():
                 yield
         finally:
             current_trace.reset(token)
@@ -144,6 +144,10 @@ class Graph:
         nodes = [self._symbols.node(x._value) for x in tensors]
         reached = set(post_order(nodes))
         return structure, nodes, {name: node for name, node in self._leaves.items() if node in reached}
+
+    def names(self, targets: Any) -> tuple[str, ...]:
+        """The inputs that a tree of Tensors reads."""
+        return tuple(self._targets(targets)[2])
 
     def text(self, targets: Any) -> str:
         """The nodes of a tree of Tensors, one a line, each after its operands."""

@@ -54,6 +54,7 @@ class Job(TypedDict):
     error: Problem | None
     last_seq: int
     queue_position: NotRequired[int | None]
+    estimated_start: NotRequired[str | None]
     retry_of: NotRequired[str | None]
     links: dict[str, str]
 

@@ -17,6 +17,8 @@ from engine.pricing.spec import Spec, read_spec
 Case = Mapping[str, Any]
 Request = dict[str, Any]
 
+FILE = Path(__file__).resolve().parents[2] / "shared" / "cases" / "pricing.json"
+
 _NUMBERS = {
     "NaN": math.nan,
     "nan": math.nan,

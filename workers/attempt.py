@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -81,7 +82,9 @@ class Attempt:
         self._verb = "go"
         self._order_since = 0.0
         self._closing = threading.Event()
-        self._keeper = threading.Thread(target=self._keep, name="lease", daemon=True)
+        self._keeper = threading.Thread(
+            target=copy_context().run, args=(self._keep,), name="lease", daemon=True
+        )
 
     def __enter__(self) -> Attempt:
         self._keeper.start()

@@ -10,6 +10,7 @@ from redis import Redis
 from service.jobs import calls, tickets
 from service.jobs.connection import connect
 from service.jobs.records import Claim
+from service.logs import about
 from workers.attempt import Attempt, Timing, timeout_message
 from workers.context import WorkerContext
 from workers.failures import JobError, explain
@@ -39,7 +40,10 @@ def perform(context: WorkerContext, redis: Redis, claim: Claim) -> None:
     flush_s = settings.quick_flush_s if claim.job.ephemeral else settings.flush_s
     timing = Timing(flush_s, settings.renew_s, settings.grace_s, settings.stall_s)
     log.info("job %s: attempt %d", claim.job.id, claim.token)
-    with Attempt(redis, claim, starting_points(redis, claim.job), timing, context.stop) as attempt:
+    with (
+        about(job=claim.job.id, attempt=claim.token),
+        Attempt(redis, claim, starting_points(redis, claim.job), timing, context.stop) as attempt,
+    ):
         try:
             outcome = find_handler(claim.job.kind)(attempt, context.store)
         except Stop as stop:

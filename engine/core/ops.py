@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf, nan
 from typing import Any, TypeAlias
 
-from engine.autodiff import rules
+from engine.autodiff import loops, rules
 from engine.core import dtypes, region, shapes
 from engine.core.dtype import ALL, FLOATS, INTS, NUMBERS, DType, bool_, float64, int32, int64, uint32
 from engine.core.opdef import (
@@ -20,6 +20,7 @@ from engine.core.opdef import (
     Inputs,
     Kind,
     OpDef,
+    RegionRule,
     ShapeRule,
     Values,
     define,
@@ -120,7 +121,7 @@ def _define(  # noqa: PLR0917  a row of the table
     accepts: tuple[DType, ...],
     shape: ShapeRule,
     dtype: DTypeRule,
-    gradient: GradientRule | None,
+    gradient: GradientRule | RegionRule | None,
     cost: int,
     *samples: Case,
 ) -> None:
@@ -186,6 +187,8 @@ _define("detach", "marker", 1, (), ALL, shapes.same, dtypes.same, None, 0, Case(
 _define("pass_grad", "marker", 1, (), ALL, shapes.same, dtypes.same, rules.same, 0, Case(((2, 3),)))
 _define("keep", "marker", 1, (), ALL, shapes.same, dtypes.same, rules.same, 0, Case(((2, 3),)))
 
-_define("loop", "region", None, ("body", "limit", "save"), ALL, region.loop_shape, dtypes.position, None, 0)
-_define("cond", "region", None, ("then", "otherwise"), ALL, region.cond_shape, dtypes.truth, None, 0)
+_define("loop", "region", None, ("body", "limit", "save"), ALL, region.loop_shape, dtypes.position,
+        loops.gradient_of_loop, 0)
+_define("cond", "region", None, ("then", "otherwise"), ALL, region.cond_shape, dtypes.truth,
+        loops.gradient_of_cond, 0)
 _define("item", "item", 1, ("index",), ALL, region.item_shape, region.item_dtype, None, 0)

@@ -24,10 +24,10 @@ from engine.errors import DTypeError, ShapeError
 Kind: TypeAlias = tuple[Shape, DType]
 """Shape and dtype of a result."""
 
-Save: TypeAlias = Literal["every", "sqrt", "first"]
+Save: TypeAlias = Literal["every", "first"]
 """Before which turns a loop's carries are kept for its gradient; the others are computed again from these."""
 
-SAVES: tuple[Save, ...] = ("every", "sqrt", "first")
+SAVES: tuple[Save, ...] = ("every", "first")
 
 _Row: TypeAlias = tuple[str, tuple[int, ...], tuple[Any, ...], Shape, DType]
 

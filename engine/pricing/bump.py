@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
+from engine.pricing.numerics.symmetric import Matrix
 from engine.pricing.spec import Averaging, Curve, LocalVol, Monitoring, Schedule, Spec
-from engine.pricing.spec.market import Dividend, Matrix
+from engine.pricing.spec.market import Dividend
 from engine.pricing.spec.models import Heston
 
 _TIMES_OF_PRODUCTS = ("start", "choice")

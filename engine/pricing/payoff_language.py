@@ -1,6 +1,6 @@
 """The language of custom payoffs: ``max(mean(S) - K, 0) * (max(S) < B)``. Nothing here computes.
 
-S (S1, S2, … with several assets) is the path at the monitoring times, today included where monitoring says so.
+S (S1, S2, … with several assets) is the path at the monitoring times, with today where monitoring says so.
 """
 
 from __future__ import annotations

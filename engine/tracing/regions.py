@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from engine.autodiff.invariant import Turns, without_invariants
+from engine.autodiff.loops import saving
+from engine.autodiff.segments import segmented
 from engine.core import build as b
 from engine.core.dim import Dim, Poly
 from engine.core.dtype import DType, bool_, int64
@@ -29,7 +32,6 @@ from engine.tensor.cell import (
     wrap,
 )
 from engine.tensor.promotion import as_tensor, cast
-from engine.tracing.invariant import Turns, without_invariants
 from engine.tracing.pytree import Structure, flatten, names, unflatten
 from engine.tracing.symbols import Symbol, SymbolDevice, user_line
 from engine.tracing.tracer import is_constant
@@ -56,7 +58,12 @@ Body = Callable[[Tensor, Any], Any]
 
 
 def loop(
-    trip: Dim | Tensor, body: Body, carries: Any, *, most: Dim | None = None, save: Save | None = None
+    trip: Dim | Tensor,
+    body: Body,
+    carries: Any,
+    *,
+    most: Dim | None = None,
+    save: Save | Literal["sqrt"] | None = None,
 ) -> Looped:
     """``body(turn, carries)`` again and again, ``trip`` times: a number, a symbolic size, or an int scalar.
 
@@ -66,11 +73,16 @@ def loop(
     a lane that has stopped keeps its carries while others go on. Stacks have one slice a turn, zeros for
     turns not taken, and as many as ``trip`` says, or ``most`` where that is a Tensor.
 
-    For gradients, ``save`` says before which turns carries are kept: ``every`` (the default where the number
-    of turns has a bound), every ``sqrt``-th, or only the ``first``; the others are computed again. Raises
+    For gradients, ``save`` says before which turns carries are kept: ``every`` one, every √n-th (``sqrt``,
+    where the number of turns or its bound is an int), or only the ``first``; the others are computed again
+    from these. The default is ``every``, and ``first`` where nothing bounds the number of turns. Raises
     ShapeError and DTypeError for a carry that changes, naming it, and TracingError for a value asked for.
     """
     count, limit = _trip(trip, most)
+    if limit is None and save not in (None, "first"):
+        raise ValueError(
+            f"save is {save!r} and nothing bounds the number of turns; give most, or save='first'"
+        )
     structure, initial = flatten(carries, numbers=True)
     called = names(structure, "carries")
     with _Trace(loops=True) as trace:
@@ -102,16 +114,14 @@ def loop(
         tuple([x.node for x in trace.captured]),
     )
     turns = without_invariants(turns, limit)
-    node = b.loop(
-        turns.body(),
-        turns.initial,
-        turns.held,
-        limit,
-        None if count is None else count.node,
-        save or ("first" if limit is None else "every"),
-    )
     needs = is_recording() and any(x.requires_grad for x in [*initial, *trace.captured])
-    taken, *values = _evaluated(node, needs)
+    counts = None if count is None else count.node
+    if save == "sqrt":
+        nodes = segmented(turns, _known(limit), counts)
+    else:
+        node = b.loop(turns.body(), turns.initial, turns.held, limit, counts, save or "every")
+        nodes = _items(node if not needs else saving(node), len(results(node)))
+    taken, *values = _evaluated(nodes, needs)
     return Looped(
         unflatten(structure, values[: len(initial)]), unflatten(stacking, values[len(initial) :]), taken
     )
@@ -150,7 +160,7 @@ def cond(pred: Tensor | bool, then: Callable[..., Any], otherwise: Callable[...,
     meet_all([pred, *captured])
     node = b.cond(pred.node, regions[0], regions[1], tuple([x.node for x in captured]))
     needs = is_recording() and any(x.requires_grad for x in captured)
-    return unflatten(structure, _evaluated(node, needs))
+    return unflatten(structure, _evaluated(_items(node, len(called)), needs))
 
 
 def _trip(trip: Dim | Tensor, most: Dim | None) -> tuple[Tensor | None, Dim | None]:
@@ -166,6 +176,14 @@ def _trip(trip: Dim | Tensor, most: Dim | None) -> tuple[Tensor | None, Dim | No
     if isinstance(trip, bool) or not isinstance(trip, int | Poly):
         raise TypeError(f"trip is {trip!r}; it must be an int, a symbolic size, or an integer Tensor")
     return None, max(trip, 0) if isinstance(trip, int) else trip
+
+
+def _known(limit: Dim | None) -> int:
+    if not isinstance(limit, int):
+        raise ShapeError(
+            f"save is 'sqrt' and the number of turns {limit}; it must be known as an int, or bounded"
+        )
+    return limit
 
 
 def _check_stop(stop: Tensor | None, called: Sequence[str], left: Sequence[Tensor]) -> None:
@@ -189,9 +207,12 @@ def _agreeing(
     return one[0], names(one[0], "result")
 
 
-def _evaluated(node: Node, requires_grad: bool) -> list[Tensor]:
-    """The results of a region node as Tensors with their history."""
-    nodes = [b.item(node, k) for k in range(len(results(node)))]
+def _items(node: Node, count: int) -> list[Node]:
+    return [b.item(node, k) for k in range(count)]
+
+
+def _evaluated(nodes: Sequence[Node], requires_grad: bool) -> list[Tensor]:
+    """Nodes as Tensors with their history."""
     values = evaluate(nodes, current_device())
     return [
         wrap(value, own, requires_grad and own.dtype.is_float)

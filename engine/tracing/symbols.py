@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Any, NoReturn
 
 from engine.core import build
+from engine.core.dim import Poly, on_unequal
 from engine.core.dtype import DType
 from engine.core.node import Node
 from engine.core.opdef import make
 from engine.core.region import results
 from engine.devices.array import Array
-from engine.errors import TracingError
+from engine.errors import SizeError, TracingError
 
 _ENGINE = str(Path(__file__).parents[1])
 
@@ -35,6 +37,27 @@ class Symbol:
             f"{user_line()}: a value is asked for (item(), tolist(), bool(), printing, an operation outside) "
             "that is unknown while a function is traced or a graph recorded. Make the tensor a result and "
             "read that, or choose between values with where()"
+        )
+
+
+@contextmanager
+def sizes_in_doubt() -> Iterator[None]:
+    """Inside the block, code outside the engine that compares a symbolic size is refused, if it may be equal.
+
+    Silently it would get False, for a size that may well be that number in some run.
+    """
+    token = on_unequal.set(_refuse)
+    try:
+        yield
+    finally:
+        on_unequal.reset(token)
+
+
+def _refuse(size: Poly, other: object) -> None:
+    if not sys._getframe(2).f_code.co_filename.startswith(_ENGINE) and isinstance(other, int | Poly):
+        raise SizeError(
+            f"{user_line()}: whether the size {size} is {other} is not known while a function is traced or a "
+            "graph recorded; give the size as a number, or compare sizes outside"
         )
 
 

@@ -20,7 +20,7 @@ from engine.devices.device import Device, use_device
 from engine.errors import GradientError
 from engine.tensor import Tensor
 from engine.tensor.cell import Cell, Host, current_trace, wrap
-from engine.tracing.symbols import Symbol, SymbolDevice, user_line
+from engine.tracing.symbols import Symbol, SymbolDevice, sizes_in_doubt, user_line
 
 
 @dataclass(slots=True, eq=False)
@@ -60,7 +60,7 @@ class Tracer:
         """Inside the block the current context traces; afterwards every cell holds what it held before."""
         token = current_trace.set(self)
         try:
-            with use_device(self.symbols):
+            with use_device(self.symbols), sizes_in_doubt():
                 yield
         finally:
             current_trace.reset(token)

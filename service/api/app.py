@@ -86,5 +86,5 @@ def create_app(settings: Settings) -> FastAPI:
     add_problem_handlers(app)
     add_openapi(app, Options, [aliases.AliasRequest, completions.CompletionRequest, keys.KeyRequest])
     app.add_middleware(Head)
-    app.add_middleware(Guard, settings=settings, keys=backend.keys)
+    app.add_middleware(Guard, settings=settings, keys=backend.keys, meter=backend.meter)
     return app

@@ -20,6 +20,7 @@ from service.api.keys import KeyRing, Principal, load_keys
 from service.api.log import EventLog
 from service.api.logtext import LogText
 from service.api.metrics import Metrics
+from service.api.prometheus import Meter, Overview
 from service.blobs import CollectedStore, open_folder
 from service.errors import NotFoundError
 from service.ids import is_id
@@ -78,6 +79,8 @@ class Backend:
     texts: Gatherer[LogText]
     waker: Waker
     keys: KeyRing
+    meter: Meter
+    overview: Overview
 
     async def job(self, job_id: str, principal: Principal) -> JobRecord:
         """A job that the caller may see. NotFoundError for any other."""
@@ -125,6 +128,8 @@ def make_backend(settings: Settings) -> Backend:
         texts=Gatherer(log_, LogText),
         waker=Waker(sync),
         keys=keys,
+        meter=Meter(),
+        overview=Overview(redis, blobs),
     )
 
 

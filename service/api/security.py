@@ -6,6 +6,7 @@ import ipaddress
 import logging
 import re
 import secrets
+import time
 from collections.abc import Mapping
 
 from redis.exceptions import RedisError
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.keys import KeyRing
 from service.api.problems import problem_response, redis_away
+from service.api.prometheus import Meter
 from service.errors import (
     ForbiddenError,
     HeadTooLargeError,
@@ -24,6 +26,7 @@ from service.errors import (
     field_problem,
 )
 from service.keys import Key
+from service.logs import about
 from service.settings import Settings
 
 UNSPECIFIED = frozenset({"", "0.0.0.0", "::"})  # listened on, but nobody's name
@@ -90,9 +93,10 @@ def own_names(settings: Settings) -> frozenset[str]:
 class Guard:
     """ASGI middleware; the outermost, so that nothing inside sees a request that it refuses."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, keys: KeyRing) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, keys: KeyRing, meter: Meter) -> None:
         self._app = app
         self._keys = keys
+        self._meter = meter
         self._hosts = LOOPBACK_NAMES | own_names(settings)
         self._origins = frozenset(settings.allowed_origins)
         self._body_limit = settings.body_limit
@@ -110,9 +114,19 @@ class Guard:
         headers = Headers(scope=scope)
         given = headers.get("x-request-id", "")
         request_id = given if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
-        state = scope.setdefault("state", {})
-        state["request_id"] = request_id
+        scope.setdefault("state", {})["request_id"] = request_id
         answer = Answer(send, request_id, no_store=scope["path"].startswith("/v1/"))
+        started = time.perf_counter()
+        with about(request_id=request_id), self._meter.open.track_inprogress():
+            try:
+                await self._serve(scope, receive, answer, headers)
+            finally:
+                seconds = (answer.began or time.perf_counter()) - started
+                self._meter.answered(scope, answer.status, seconds)
+                log.info("%s %s: %d in %.4f s", scope["method"], scope["path"], answer.status, seconds)
+
+    async def _serve(self, scope: Scope, receive: Receive, answer: Answer, headers: Headers) -> None:
+        request_id, state = answer.request_id, scope["state"]
         try:
             _check_head(scope)
             self._check_names(headers)
@@ -132,7 +146,7 @@ class Guard:
             await self._app(scope, _counted(receive, limit), answer)
         except Exception:
             log.exception("request %s: %s %s failed", request_id, scope["method"], scope["path"])
-            if answer.started:
+            if answer.began:
                 raise
             fault = InternalError("The server failed; its log tells more under this request id.")
             await problem_response(fault, request_id)(scope, receive, answer)
@@ -197,15 +211,16 @@ class Answer:
 
     def __init__(self, send: Send, request_id: str, *, no_store: bool) -> None:
         self._send = send
-        self._request_id = request_id
         self._no_store = no_store
-        self.started = False
+        self.request_id = request_id
+        self.status = 0  # as long as there is no answer
+        self.began = 0.0
 
     async def __call__(self, message: Message) -> None:
         """Passes a message on."""
         if message["type"] == "http.response.start":
-            self.started = True
-            headers = [*message["headers"], *RAW_HEADERS, (b"x-request-id", self._request_id.encode())]
+            self.status, self.began = message["status"], time.perf_counter()
+            headers = [*message["headers"], *RAW_HEADERS, (b"x-request-id", self.request_id.encode())]
             if self._no_store and not any(name == b"cache-control" for name, _ in headers):
                 headers.append((b"cache-control", b"no-store"))
             message["headers"] = headers

@@ -211,6 +211,18 @@ class FolderStore:
                     else:
                         yield path.parent.name + path.name
 
+    def usage(self) -> tuple[int, int]:
+        """How many blobs there are, and their bytes together."""
+        number = total = 0
+        for folder in self.root.iterdir():
+            if folder in (self.partial, self.damaged):
+                continue
+            for entry in os.scandir(folder):
+                with suppress(FileNotFoundError):
+                    total += entry.stat().st_size
+                    number += 1
+        return number, total
+
     def check(self) -> None:
         """Raises BlobError unless a byte can be written here."""
         writer = self.writer()

@@ -79,3 +79,6 @@ class CollectedStore(BlobStore, Protocol):
 
     def older_than(self, before: float) -> Iterator[str]:
         """Names of the blobs that were last put before a time (s since the epoch)."""
+
+    def usage(self) -> tuple[int, int]:
+        """How many blobs there are, and their bytes together."""

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from service.cli.connect import find_job, open_client
+from service.cli.asking import ask, of_jobs
 from service.cli.exits import Exit
-from service.wire import TERMINAL_STATES
+from service.client import Client
+from service.wire import TERMINAL_STATES, Job
 
 
 @click.command("cancel")
-@click.argument("jobs", nargs=-1, required=True)
+@of_jobs
 @click.option(
     "--wait", type=click.FloatRange(0), default=10, show_default=True, help="Seconds to wait for the end."
 )
-@click.option("--json", "as_json", is_flag=True, help="Each job as a line of JSON.")
 @click.pass_context
-def command(ctx: click.Context, jobs: tuple[str, ...], wait: float, as_json: bool) -> int:
+def command(ctx: click.Context, names: tuple[str, ...], wait: float, as_json: bool) -> int:
     """Cancel JOBS (ids, or `latest`). A job that has ended stays as it is."""
     code = Exit.OK
-    with open_client(ctx) as client:
-        for name in jobs:
-            job = client.cancel(find_job(client, name))
-            if job["state"] not in TERMINAL_STATES and wait > 0:
-                try:
-                    job = client.wait(job["id"], timeout_s=wait)
-                except TimeoutError:
-                    job = client.get(job["id"])
-                    code = Exit.TIMEOUT
-            click.echo(json.dumps(job, ensure_ascii=False) if as_json else f"{job['id']} {job['state']}")
+
+    def cancel(client: Client, job_id: str) -> Job:
+        nonlocal code
+        job = client.cancel(job_id)
+        if job["state"] in TERMINAL_STATES or wait == 0:
+            return job
+        try:
+            return client.wait(job_id, timeout_s=wait)
+        except TimeoutError:
+            code = Exit.TIMEOUT
+            return client.get(job_id)
+
+    ask(ctx, names, as_json, cancel)
     return code

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from service.cli.connect import find_job, open_client
+from service.cli.asking import ask, of_jobs
+from service.client import Client
 
 
 @click.command("resume")
-@click.argument("jobs", nargs=-1, required=True)
-@click.option("--json", "as_json", is_flag=True, help="Each job as a line of JSON.")
+@of_jobs
 @click.pass_context
-def command(ctx: click.Context, jobs: tuple[str, ...], as_json: bool) -> None:
+def command(ctx: click.Context, names: tuple[str, ...], as_json: bool) -> None:
     """Queue paused JOBS (ids, or `latest`) again; they go on from their last checkpoint."""
-    with open_client(ctx) as client:
-        for name in jobs:
-            job = client.resume(find_job(client, name))
-            click.echo(json.dumps(job, ensure_ascii=False) if as_json else f"{job['id']} {job['state']}")
+    ask(ctx, names, as_json, Client.resume)

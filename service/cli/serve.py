@@ -26,7 +26,7 @@ def command() -> None:
             serve(
                 settings,
                 [listening],
-                lambda: click.echo(f"Gradmill's API listens on {host}:{port}", err=True),
+                lambda: click.echo(f"Gradmill's API listens on {host}:{port}"),
             )
     except REFUSALS as error:
         raise click.UsageError(str(error)) from error

@@ -35,6 +35,7 @@ def facts(job: Job) -> list[tuple[str, str]]:
         ("name", name_of(job)),
         ("state", job["state"]),
         ("queue", f"place {job['queue_position']}" if job.get("queue_position") else ""),
+        ("starts", f"about {job['estimated_start']}" if job.get("estimated_start") else ""),
         ("error", f"{error['code']}: {clean(error['message'])}" if error else ""),
         ("progress", f"step {progress['step']} of {progress['steps']}" if progress else ""),
         ("created", job["created_at"]),
@@ -49,6 +50,8 @@ def facts(job: Job) -> list[tuple[str, str]]:
     result = dict(job["result"] or {})
     for choice in result.pop("choices", ()):  # with probabilities for each character, which --json shows
         rows.append((f"text {choice['index']}", json.dumps(choice["text"], ensure_ascii=False)))
+    for artifact in result.pop("artifacts", ()):
+        rows.append(("artifact", f"{clean(artifact['name'])}, {artifact['bytes']} bytes"))
     if result:
         rows.append(("result", json.dumps(result, ensure_ascii=True)))
     return [(name, value) for name, value in rows if value]

@@ -10,7 +10,7 @@ from api_rig import Api
 
 from service.api.routes import dashboard
 
-PAGES = ("/", "/jobs", "/jobs/latest", "/jobs/job_x", "/models")
+PAGES = ("/", "/jobs", "/jobs/latest", "/jobs/job_x", "/compile", "/models")
 
 
 @pytest.fixture

@@ -483,3 +483,14 @@ def test_values_that_are_computed_again_change_no_bit_and_need_less_memory() -> 
     assert kept(x).tolist() == again(x).tolist() == deep(x).tolist()
     sizes = [run.plans[0].bind({"n0": 64}).arena_bytes for run in (kept, again)]
     assert sizes[1] < sizes[0]
+
+
+def test_sizes_that_are_compared_are_numbers() -> None:
+    @compile
+    def scaled(x: Tensor) -> Tensor:
+        return x * 2.0 if x.shape[0] == 8 else x * 3.0 if x.shape == (5, 2) else x
+
+    for rows, factor in ((8, 2.0), (5, 3.0), (7, 1.0), (8, 2.0)):
+        x = Tensor.ones(rows, 2)
+        assert scaled(x).tolist() == [[factor] * 2] * rows
+    assert len(scaled.plans) == 3

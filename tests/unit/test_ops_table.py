@@ -20,7 +20,7 @@ REGIONS = ("loop", "cond", "item")  # tested in test_regions.py and test_loop_gr
 NO_GRADIENT = {
     *("input", "parameter", "constant", "iota", "random_bits", "detach"),
     *("sign", "floor", "rint", "floordiv", "not", "and", "or", "xor", "shl", "shr", "lt", "le", "eq"),
-    *("bitcast", "argreduce", "item", "loop", "cond"),
+    *("bitcast", "argreduce", "item"),
 }
 
 

@@ -12,7 +12,7 @@ from engine import Generator, Parameters, Tensor, float32, int64, nn
 from engine.devices.cpu import CpuDevice
 from engine.devices.device import current_device, use_device
 from engine.devices.reference import ReferenceDevice
-from engine.errors import BoundsError, DTypeError, ShapeError, TracingError
+from engine.errors import BoundsError, DTypeError, ShapeError, SizeError, TracingError
 from engine.record import Graph
 
 needs_compiler = pytest.mark.skipif(
@@ -245,3 +245,13 @@ def test_a_cross_entropy_and_its_gradient_are_one_kernel() -> None:
     assert {node.op for node in whole.nodes} >= {"add", "log", "select", "reduce", "div"}
     others = [[node.op for node in step.nodes] for step in steps if step is not whole]
     assert sorted(others) == [["dot"], ["dot"], ["dot"], ["gather"], ["reduce"], ["reduce", "div"]]
+
+
+def test_a_size_cannot_be_compared_before_it_is_known() -> None:
+    graph = Graph()
+    with graph:
+        x, y = graph.input("x", ("rows", 3)), graph.input("y", ("others", 3))
+        assert x.shape == (graph.symbol("rows"), 3)
+        for unknown in (lambda: x.shape[0] == 8, lambda: x.shape[0] == y.shape[0], lambda: x.shape == (8, 3)):
+            with pytest.raises(SizeError, match="size rows is"):
+                unknown()

@@ -12,14 +12,16 @@ from itertools import combinations
 from math import exp, log, sqrt
 
 from engine.pricing.analytic.heston import mean_variance
+from engine.pricing.analytic.method import Method
 from engine.pricing.bump import NotMovableError, bumped
+from engine.pricing.numerics.symmetric import eigen
 from engine.pricing.result import UNITS, Greek
 from engine.pricing.spec import Cev, Displaced, Heston, LocalVol, MertonJumps, Monitoring, Schedule, Spec
-from engine.pricing.spec.market import eigenvalues
 from engine.pricing.spec.products import Barrier, BarrierLevel, Corridor, DoubleBarrier, Touch
 
 METHOD = "central differences, fourth order"
-_STEP = 0.006
+_PART = 0.006
+_LEAST_DEVIATION = 0.01
 
 Move = tuple[str, tuple[int, ...] | None]
 
@@ -57,11 +59,19 @@ def expanded(spec: Spec, names: tuple[str, ...]) -> Iterator[tuple[str, str, tup
                 yield f"{name}{i + 1}", name, (i,)
 
 
-def greeks(spec: Spec, names: tuple[str, ...], price: Callable[[Spec], float]) -> dict[str, Greek]:
-    """The Greeks ``names``; null with the reason as method where the contract has no neighbour to compare."""
-    difference = _Difference(spec, price)
+def greeks(
+    spec: Spec, names: tuple[str, ...], method: Method, formulas: Mapping[str, float]
+) -> dict[str, Greek]:
+    """The Greeks ``names``, by formula where there is one, else as differences.
+
+    Null, with the reason as method, where the contract has no neighbour to compare with.
+    """
+    difference = _Difference(spec, method.price, method.step)
     found = {}
     for name, greek, assets in expanded(spec, names):
+        if name in formulas:
+            found[name] = Greek(formulas[name], "formula", UNITS[greek])
+            continue
         try:
             value = difference.of([(parameter, assets) for parameter in MOVES[greek]])
             found[name] = Greek(-value if greek == "theta" else value, METHOD, UNITS[greek])
@@ -73,9 +83,10 @@ def greeks(spec: Spec, names: tuple[str, ...], price: Callable[[Spec], float]) -
 class _Difference:
     """Derivatives of ``price`` at ``spec``; prices at the same point are computed once."""
 
-    def __init__(self, spec: Spec, price: Callable[[Spec], float]) -> None:
+    def __init__(self, spec: Spec, price: Callable[[Spec], float], step: float) -> None:
         self._spec = spec
         self._price = price
+        self._part = step
         self._known: dict[tuple[tuple[Move, int], ...], float] = {}
         self._steps: dict[Move, float] = {}
 
@@ -101,7 +112,7 @@ class _Difference:
 
     def _step(self, move: Move) -> float:
         if move not in self._steps:
-            self._steps[move] = _step_of(self._spec, move)
+            self._steps[move] = _step_of(self._spec, move, self._part)
         return self._steps[move]
 
     def _at(self, steps: tuple[tuple[Move, int], ...]) -> float:
@@ -116,26 +127,27 @@ class _Difference:
 # ---- steps
 
 
-def _step_of(spec: Spec, move: Move) -> float:
+def _step_of(spec: Spec, move: Move, part: float) -> float:
+    """The step of a parameter: a small part of its scale, ``part`` for spots."""
     parameter, assets = move
     asset = assets[0] if assets else 0
     s = life_deviation(spec, asset)
     if parameter == "spot":
-        return _spot_step(spec, asset, s)
+        return _spot_step(spec, asset, s * part)
     if parameter == "vol":
         if not spec.market.vols:
             raise NotMovableError("the model has no single volatility")
-        return _STEP * spec.market.vols[asset].mean(spec.expiry)
+        return _positive(_PART * spec.market.vols[asset].mean(spec.expiry), "the volatility is 0")
     if parameter == "time":
-        return min(_STEP * spec.expiry, 0.25 * min(_dates(spec)))
+        return min(_PART * spec.expiry, 0.25 * min(_dates(spec)))
     if parameter == "v0":
         if not isinstance(spec.model, Heston):
             raise NotMovableError("the model has no variance today")
-        return _positive(_STEP * spec.model.v0, "the variance today is 0")
+        return _positive(_PART * spec.model.v0, "the variance today is 0")
     if parameter == "corr":
-        least = min(eigenvalues(spec.market.correlation))
-        return _positive(_STEP * min(1.0, least) if least > 1e-9 else 0.0, "the correlation is at its limit")
-    return min(_STEP * s / spec.expiry, _STEP)
+        least = min(eigen(spec.market.correlation)[0])
+        return _positive(_PART * min(1.0, least) if least > 1e-9 else 0.0, "the correlation is at its limit")
+    return min(_PART * max(s, _LEAST_DEVIATION) / spec.expiry, _PART)
 
 
 def _positive(step: float, reason: str) -> float:
@@ -148,7 +160,7 @@ def _spot_step(spec: Spec, asset: int, s: float) -> float:
     spot = spec.market.spots[asset]
     bend = s * sqrt(min(_dates(spec)) / spec.expiry)
     room = min((abs(log(spot / level)) for level in _levels(spec) if level > 0.0), default=1.0)
-    step = spot * min(_STEP * bend, 0.25 * room, 0.05)
+    step = spot * min(bend, 0.25 * room, 0.05)
     return _positive(step, "the spot is 0, or at a barrier")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.pricing import deterministic
 from engine.pricing.analytic import differences, edges
 from engine.pricing.analytic.table import method_for
-from engine.pricing.result import UNITS, Exact, Greek
+from engine.pricing.result import Exact
 from engine.pricing.spec import Spec
 
 
@@ -23,7 +23,5 @@ def exact(spec: Spec, greeks: tuple[str, ...] | None = None) -> Exact | None:
     if method is None:
         return None
     formulas = method.greeks(spec) if method.greeks is not None and names else {}
-    found = {name: Greek(formulas[name], "formula", UNITS[name]) for name in names if name in formulas}
-    others = tuple(name for name in names if name not in formulas)
-    found |= differences.greeks(spec, others, method.price)
+    found = differences.greeks(spec, names, method, formulas)
     return Exact(method.price(spec), method.name, method.source, found)

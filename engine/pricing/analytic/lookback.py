@@ -73,12 +73,12 @@ def spitzer(spec: Spec) -> float:
     product = spec.product
     assert isinstance(product, Lookback) and product.monitoring.times is not None
     n = len(product.monitoring.times)
-    mean = spec.spot * mean_of_extreme(spec, n, product.of_maximum)
+    mean = spec.spot * means_of_extremes(spec, n, product.of_maximum)[n]
     return settle(spec, spec.spot, spec.spot, abs(mean - spec.spot))
 
 
-def mean_of_extreme(spec: Spec, steps: int, maximum: bool) -> float:
-    """The mean of max (or min) of S_0, …, S_n over S_0, on ``steps`` equal steps to expiry."""
+def means_of_extremes(spec: Spec, steps: int, maximum: bool) -> list[float]:
+    """The mean of max (or min) of S_0, …, S_n over S_0 for n = 0 … ``steps`` equal steps to expiry."""
     step = spec.expiry / steps
     carry, variance = spec.market.carry(0, 0.0, step), spec.market.variance(0, 0.0, step)
     a = []
@@ -88,7 +88,7 @@ def mean_of_extreme(spec: Spec, steps: int, maximum: bool) -> float:
     c = [1.0]
     for n in range(1, steps + 1):
         c.append(sum(map(float.__mul__, a[:n], reversed(c))) / n)
-    return c[steps]
+    return c
 
 
 METHODS = (

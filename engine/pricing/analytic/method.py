@@ -20,7 +20,9 @@ def always(spec: Spec) -> bool:
 class Method:
     """A way to price ``product`` under ``model``, for the contracts that ``serves`` accepts.
 
-    ``greeks`` gives Greeks as formulas by name; others are taken as differences of ``price``.
+    ``greeks`` gives Greeks as formulas by name; others are taken as differences of ``price``. Those in the
+    spot take steps of ``step`` times the scale on which the price bends: wider ones where gamma would show
+    that the price itself is less accurate.
     """
 
     product: type[Product]
@@ -30,3 +32,4 @@ class Method:
     price: Price
     serves: Callable[[Spec], bool] = always
     greeks: Callable[[Spec], Mapping[str, float]] | None = None
+    step: float = 0.006

@@ -87,10 +87,13 @@ def spread(spec: Spec) -> float:
     return spec.market.discount(spec.expiry) * value
 
 
-def spread_call(spec: Spec, weights: tuple[float, float], strike: float) -> float:
-    """Undiscounted max(w1 S1 + w2 S2 - strike, 0), for w1 > 0 and any w2."""
-    f1, f2 = weights[0] * forward(spec, 0), weights[1] * forward(spec, 1)
-    v1, s2 = _covariance(spec, 0, 0), sqrt(_covariance(spec, 1, 1))
+def spread_call(
+    spec: Spec, weights: tuple[float, float], strike: float, order: tuple[int, int] = (0, 1)
+) -> float:
+    """Undiscounted max(w1 S_i + w2 S_j - strike, 0) for i, j = ``order``, w1 > 0 and any w2."""
+    i, j = order
+    f1, f2 = weights[0] * forward(spec, i), weights[1] * forward(spec, j)
+    v1, s2 = _covariance(spec, i, i), sqrt(_covariance(spec, j, j))
     slope = _covariance(spec) / s2 if s2 > 0.0 else 0.0
     s = sqrt(max(v1 - slope * slope, 0.0))
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.pricing.analytic import (
+    american,
+    arithmetic,
     barrier,
+    basket,
+    bermudan,
     black,
     geometric,
     heston,
     jumps,
     local,
     lookback,
+    monitored,
     multi,
     two_dates,
     variance,
@@ -19,7 +24,23 @@ from engine.pricing.analytic import (
 from engine.pricing.analytic.method import Method
 from engine.pricing.spec import Model, Product, Spec
 
-_MODULES = (black, barrier, lookback, geometric, multi, two_dates, variance, jumps, heston, local)
+_MODULES = (
+    black,
+    barrier,
+    lookback,
+    monitored,
+    geometric,
+    arithmetic,
+    american,
+    bermudan,
+    multi,
+    basket,
+    two_dates,
+    variance,
+    jumps,
+    heston,
+    local,
+)
 
 
 def _by_kind() -> Mapping[tuple[type[Product], type[Model]], tuple[Method, ...]]:

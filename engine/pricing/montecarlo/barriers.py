@@ -8,6 +8,7 @@ Karatzas and Shreve, section 2.8).
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from engine.pricing.montecarlo.grid import grid_of, pays_at_hit
@@ -97,19 +98,14 @@ def _between(start: Tensor, end: Tensor, width: Tensor, total: Tensor) -> Tensor
 
 
 def _untouched(path: Path, monitoring: Any, lower: Tensor | None, upper: Tensor | None) -> Tensor:
-    dates = [place for place, time in enumerate(path.grid.times) if time in monitoring.times]
-    x = path.logs[0]
-    spots = (x if len(dates) == x.shape[1] else cat([x[:, k : k + 1] for k in dates], 1)).exp()
-    if monitoring.include_t0:
-        first = path.start[0].broadcast_to(x.shape[0], 1, x.shape[2]).exp()
-        spots = cat([first, spots], 1)
+    spots = path.at_times(monitoring.times, today=monitoring.include_t0)
     inside: Tensor | None = None
     for level, is_inside in ((lower, Tensor.__gt__), (upper, Tensor.__lt__)):
         if level is not None:
             own = is_inside(spots, level)
             inside = own if inside is None else inside & own
     assert inside is not None
-    return inside.astype(x.dtype)
+    return inside.astype(spots.dtype)
 
 
 def _at_hit(path: Path, survival: Tensor) -> Tensor:
@@ -138,8 +134,8 @@ def _hit_times(spec: Spec) -> list[float]:
     monitoring = spec.product.monitoring  # type: ignore[attr-defined]
     if monitoring.times is not None:
         return [*((0.0,) if monitoring.include_t0 else ()), *monitoring.times]
-    grid = grid_of(spec)
-    return [0.5 * (start + end) for start, end in zip(grid.starts, grid.times, strict=True)]
+    times = (0.0, *grid_of(spec).contract)
+    return [0.5 * (start + end) for start, end in pairwise(times)]
 
 
 def extreme(path: Path, of_maximum: bool) -> Tensor:
@@ -149,17 +145,15 @@ def extreme(path: Path, of_maximum: bool) -> Tensor:
     """
     product: Any = path.numbers.spec.product
     monitoring = product.monitoring
-    x = path.logs[0]
     seen_today = monitoring.include_t0 and product.extreme is None
     if monitoring.times is None:
-        before = path.before()
+        x, before = path.logs[0], path.before()
         assert path.uniforms is not None
         spread = ((x - before) * (x - before) + path.variance[0] * path.uniforms.log() * -2.0).sqrt()
-        x = (x + before + (spread if of_maximum else -spread)) * 0.5
+        spots = ((x + before + (spread if of_maximum else -spread)) * 0.5).exp()
     else:
-        dates = [place for place, time in enumerate(path.grid.times) if time in monitoring.times]
-        x = x if len(dates) == x.shape[1] else cat([x[:, k : k + 1] for k in dates], 1)
-    found = (x.max(1) if of_maximum else x.min(1)).exp()
+        spots = path.at_times(monitoring.times)
+    found = spots.max(1) if of_maximum else spots.min(1)
     pick = Tensor.maximum if of_maximum else Tensor.minimum
     if product.extreme is not None:
         found = pick(found, path.number("extreme", lambda spec: spec.product.extreme))  # type: ignore[attr-defined]

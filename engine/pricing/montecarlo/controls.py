@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import exp
 from typing import Any
 
+from engine.pricing.analytic.exact import exact
 from engine.pricing.montecarlo import payoffs
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.paths import Path
@@ -36,6 +37,8 @@ def control_of(spec: Spec) -> Control | None:
             averaging.kind == "arithmetic" and strike is not None
         ):
             return _GEOMETRIC if averaging.past_count == 0.0 and averaging.times is not None else _FORWARD
+        case p.American() | p.Bermudan() if not spec.market.dividends:
+            return _EUROPEAN
         case p.Basket(mean="arithmetic", weights=weights) if weights is None or (
             abs(sum(weights) - 1.0) < 1e-9 and min(weights) > 0.0
         ):
@@ -90,15 +93,21 @@ def _geometric_basket(path: Path) -> Tensor:
     return payoffs.at_expiry(path) * payoffs.option(path, product.type, mean, payoffs.strike(path))
 
 
+def _european(path: Path) -> Tensor:
+    product: Any = path.numbers.spec.product
+    return path.discount("end", _end) * payoffs.option(path, product.type, path.last(), payoffs.strike(path))
+
+
+def _with_last_exercise(spec: Spec) -> Spec:
+    product: Any = spec.product
+    return replace(spec, expiry=_end(spec), product=p.European(product.type, product.strike))
+
+
 def _known(change: Callable[[Spec], Spec]) -> Callable[[Spec, Sequence[str]], Mapping[str, float]]:
     """The exact price and Greeks of the same request with another product."""
 
     def mean(spec: Spec, names: Sequence[str]) -> Mapping[str, float]:
         other = replace(change(spec), greeks=spec.greeks, simulation=None)
-        from engine.pricing.analytic.table import method_for
-
-        m = method_for(other)
-        return {"price": m.price(other), **{n: 0.0 for n in names}}
         found = exact(other, spec.greeks)
         assert found is not None
         greeks = {name: greek.value for name, greek in found.greeks.items() if greek.value is not None}
@@ -117,4 +126,5 @@ def _with_geometric_basket(spec: Spec) -> Spec:
 
 
 _GEOMETRIC = Control("the geometric average", _geometric_asian, _known(_with_geometric_average))
+_EUROPEAN = Control("the European option", _european, _known(_with_last_exercise))
 _BASKET = Control("the geometric mean", _geometric_basket, _known(_with_geometric_basket))

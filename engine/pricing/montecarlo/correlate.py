@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from engine.pricing.spec.market import Matrix
+from engine.pricing.numerics.symmetric import Matrix
 
 _SINGULAR = 1e-12  # a pivot below this is zero but for rounding
 

@@ -9,7 +9,7 @@ from engine.core.dtype import bool_, float64
 from engine.pricing.montecarlo.paths import Path
 from engine.pricing.payoff_language import path_names, read_payoff
 from engine.pricing.spec import products as p
-from engine.tensor import Tensor, cat, where
+from engine.tensor import Tensor, where
 from engine.tensor.promotion import as_tensor
 
 
@@ -30,14 +30,9 @@ def custom(path: Path, product: p.Custom) -> Tensor:
 
 
 def _dates(path: Path, product: p.Custom, asset: int) -> Tensor:
-    x = path.logs[asset]
-    if product.monitoring.times is not None:
-        dates = [place for place, time in enumerate(path.grid.times) if time in product.monitoring.times]
-        x = x if len(dates) == x.shape[1] else cat([x[:, k : k + 1] for k in dates], 1)
-    if product.monitoring.include_t0:
-        first = path.start[asset].broadcast_to(x.shape[0], 1, x.shape[2])
-        x = cat([first, x], 1)
-    return x.exp()
+    monitoring = product.monitoring
+    times = path.times if monitoring.times is None else monitoring.times
+    return path.at_times(times, asset, today=monitoring.include_t0)
 
 
 def _number(x: Any) -> Any:

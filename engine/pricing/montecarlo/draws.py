@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import pi
+from math import pi, sqrt
 
 from engine.core.dim import Dim
 from engine.core.dtype import float64, uint32
@@ -20,8 +20,8 @@ from engine.tensor import Tensor, cat, where
 PAIRS_A_GROUP = 64  # pairs of uniforms of one path for which a group is a single block
 RNG = "philox4x32-10"
 LAYOUT = (
-    "key = splitmix64(seed, stream, group); word ((block·pairs + k)·4 + j)·4096 + path of call 0; uniforms 2k "
-    "and 2k + 1 of a path have 52 bits each, from quarters (0, 1) and (2, 3)"
+    "key = splitmix64(seed, stream, group); word ((block·pairs + k)·4 + j)·4096 + path of call 0; "
+    "uniforms 2k and 2k + 1 of a path have 52 bits each, from quarters (0, 1) and (2, 3)"
 )
 
 
@@ -166,4 +166,4 @@ def _polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
 
 def normal_cdf(x: Tensor) -> Tensor:
     """The probability that a normal is smaller."""
-    return ((x * 0.5**0.5).erf() + 1.0) * 0.5
+    return ((x * sqrt(0.5)).erf() + 1.0) * 0.5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, nan, sqrt
+from math import inf, isfinite, sqrt
 
 from engine.pricing.montecarlo.blocks import BLOCK, Row, total
 
@@ -54,6 +54,21 @@ def means(rows: Sequence[Row], counts: Sequence[int], rule: Rule) -> list[Mean]:
     return found
 
 
+def block_means(rows: Sequence[Row], counts: Sequence[int], rule: Rule) -> list[Mean]:
+    """The mean of each column where the samples of a block depend on each other: error by the blocks' spread.
+
+    The last block counts as much as it has samples.
+    """
+    coefficients = _coefficients(rows, counts, rule)
+    own = [_replicate([row], n, rule, coefficients) for row, n in zip(rows, counts, strict=True)]
+    n, found = sum(counts), []
+    for values in zip(*own, strict=True):
+        mean = sum(value * count for value, count in zip(values, counts, strict=True)) / n
+        spread = sum((value - mean) ** 2 * count for value, count in zip(values, counts, strict=True)) / n
+        found.append(Mean(mean, sqrt(spread / (len(own) - 1)) if len(own) > 1 else inf))
+    return found
+
+
 def replicate_means(replicates: Sequence[Sequence[Row]], points: int, rule: Rule) -> list[Mean]:
     """The mean of each column over independent scrambles of ``points`` points, error by their spread."""
     first = replicates[0]
@@ -84,7 +99,7 @@ def _columns(sums: Row, rule: Rule) -> list[Row]:
 
 
 def _coefficients(rows: Sequence[Row], counts: Sequence[int], rule: Rule) -> list[float]:
-    """The least squares slope of each column on its control in the pilot; 0 where the control stands still."""
+    """The least squares slope of each column on its control in the pilot; 0 where that stands still."""
     if rule.known is None:
         return []
     n = sum(counts[:PILOT])
@@ -92,7 +107,7 @@ def _coefficients(rows: Sequence[Row], counts: Sequence[int], rule: Rule) -> lis
     for y, _, x, xx, xy in _columns(total(rows[:PILOT]), rule):
         spread = xx / n - (x / n) ** 2
         slope = (xy / n - (x / n) * (y / n)) / spread if spread > 1e-14 * xx / n else 0.0
-        found.append(0.0 if slope != slope else slope)
+        found.append(slope if isfinite(slope) else 0.0)
     return found
 
 
@@ -107,4 +122,4 @@ def student_95(freedom: int) -> float:
     g1 = (z**3 + z) / 4.0
     g2 = (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / 96.0
     g3 = (3.0 * z**7 + 19.0 * z**5 + 17.0 * z**3 - 15.0 * z) / 384.0
-    return z + g1 / freedom + g2 / freedom**2 + g3 / freedom**3 if freedom > 0 else nan
+    return z + g1 / freedom + g2 / freedom**2 + g3 / freedom**3 if freedom > 0 else inf

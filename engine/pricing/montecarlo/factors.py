@@ -18,17 +18,32 @@ from engine.tensor import Tensor, cat
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """``normals`` has one [blocks, dates, paths] a factor; ``uniforms`` likewise."""
+    """Arrays of [blocks, dates, paths]: ``normals`` and ``uniforms`` of the model, and ``bridge``, uniforms
+    for what happens between two dates.
+    """
 
     normals: Sequence[Tensor]
-    uniforms: Sequence[Tensor]
+    uniforms: Sequence[Tensor] = ()
+    bridge: Tensor | None = None
 
 
-def draw_factors(
-    numbers: Numbers, settings: Simulation, blocks: Dim, dates: int, normals: int, uniforms: int
-) -> Factors:
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """How many numbers a path takes at each of its dates."""
+
+    dates: int
+    normals: int
+    uniforms: int
+    bridged: bool
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(self.dates * self.normals, self.dates * (self.uniforms + self.bridged))
+
+
+def draw_factors(numbers: Numbers, settings: Simulation, blocks: Dim, needs: Needs) -> Factors:
     """The factors of ``blocks`` blocks, mirrored partners behind them where the settings ask for them."""
-    layout = Layout(dates * normals, dates * uniforms)
+    layout, dates = needs.layout, needs.dates
     if settings.qmc == "sobol":
         u = sobol_uniforms(numbers, blocks, layout.normals + layout.uniforms)
         z, rest = inverse_normal(u[:, : layout.normals]), u[:, layout.normals :]
@@ -38,9 +53,11 @@ def draw_factors(
         z, rest = z.astype(float32), rest.astype(float32)
     if settings.antithetic:
         z, rest = cat([z, -z], 2), cat([rest, 1.0 - rest], 2)
+    own = [rest[:, k * dates : (k + 1) * dates] for k in range(needs.uniforms + needs.bridged)]
     return Factors(
-        [_rotated(numbers, settings, z[:, k * dates : (k + 1) * dates]) for k in range(normals)],
-        [rest[:, k * dates : (k + 1) * dates] for k in range(uniforms)],
+        [_rotated(numbers, settings, z[:, k * dates : (k + 1) * dates]) for k in range(needs.normals)],
+        own[: needs.uniforms],
+        own[-1] if needs.bridged else None,
     )
 
 
@@ -77,6 +94,3 @@ def _rotated(numbers: Numbers, settings: Simulation, z: Tensor) -> Tensor:
         return z
     matrix = numbers.matrix("rotation", rotation_of, z.shape[1])
     return matrix.unsqueeze(0).broadcast_to(z.shape[0], *matrix.shape) @ z
-
-
-__all__ = ["Factors", "draw_factors"]

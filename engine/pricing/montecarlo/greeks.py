@@ -1,24 +1,26 @@
 """Greeks of each path: derivatives along it where the payoff is Lipschitz, likelihood ratios where it jumps.
 
-With a path's normals held fixed, the derivative of the payoff is an unbiased sample if the payoff is Lipschitz
-(pathwise). Where it jumps, the path is held fixed instead and its density is differentiated: the sample is the
-payoff times the derivative of the density's logarithm (Broadie and Glasserman 1996). Second derivatives take
-the first one along the path and the second one of the density.
+With a path's normals held fixed, the derivative of the payoff is an unbiased sample if the payoff is
+Lipschitz (pathwise). Where it jumps, the path is held fixed instead and its density is differentiated: the
+sample is the payoff times the derivative of the density's logarithm (Broadie and Glasserman 1996). Second
+derivatives take the first one along the path and the second one of the density.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.pricing.montecarlo.factors import Factors
-from engine.pricing.montecarlo.models import Dynamics
+from engine.pricing.montecarlo.models import Dynamics, dynamics_of
 from engine.pricing.montecarlo.numbers import Numbers
-from engine.pricing.montecarlo.paths import Path, log_density
+from engine.pricing.montecarlo.paths import Path
 from engine.pricing.montecarlo.shifts import Shift, Shifts, Wanted
 from engine.pricing.payoff_language import is_smooth, read_payoff
-from engine.pricing.spec import Spec
+from engine.pricing.spec import Cev, Heston, Spec
 from engine.pricing.spec import products as p
+from engine.record import Graph
 from engine.tensor import Tensor
 
 Pays = Callable[[Path], Tensor]
@@ -47,98 +49,104 @@ def is_lipschitz(spec: Spec) -> bool:
     return not isinstance(product, JUMPING)
 
 
-def needs_second(columns: Sequence[Wanted]) -> bool:
-    return any(len(column.shifts) > 1 for column in columns)
+def refusal(spec: Spec, column: Wanted) -> str | None:
+    """Why a Greek of a request cannot be estimated; None where it can."""
+    model = spec.model
+    if column.name.startswith("dv0") and not isinstance(model, Heston):
+        return "the model has no variance of today"
+    if column.shifts[0][0] == "vol" and isinstance(model, Heston | Cev):
+        return "the model has no volatility of its own"
+    has_density = dynamics_of(spec).returns is not None and spec.market.assets == 1
+    if not is_lipschitz(spec) and not has_density:
+        return "the payoff jumps, and the density of the model's paths is not known"
+    if len(column.shifts) > 1 and not has_density:
+        return "the density of the model's paths is not known"
+    if (
+        isinstance(spec.product, p.Lookback)
+        and len(column.shifts) > 1
+        and spec.product.monitoring.times is None
+    ):
+        return "the density of a path's extremes is not taken"
+    return None
 
 
-def _lanes(numbers: Numbers, columns: Sequence[Wanted], shape: tuple[Any, int, int], tag: str = "") -> Shifts:
-    """A zero for every path and shift."""
-    found: dict[Shift, Tensor] = {}
-    for column in columns:
-        for kind, number in column.shifts:
-            name = f"shift {tag}{kind} {number}"
-            zero = numbers.scalar(name, lambda spec: 0.0)
-            found.setdefault((kind, number), zero.broadcast_to(*shape))
-    return Shifts(found)
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What samples are made of: draws, dynamics and payoff, for arrays of ``shape`` [blocks, 1, paths]."""
+
+    numbers: Numbers
+    dynamics: Dynamics
+    factors: Factors
+    pays: Pays
+    shape: tuple[Any, int, int]
+
+    @property
+    def graph(self) -> Graph:
+        return self.numbers.graph
+
+    def lanes(self, columns: Sequence[Wanted], tag: str = "") -> Shifts:
+        """A zero of its own for every path and shift."""
+        found: dict[Shift, Tensor] = {}
+        for column in columns:
+            for kind, number in column.shifts:
+                zero = self.numbers.scalar(f"shift {tag}{kind} {number}", lambda spec: 0.0)
+                found.setdefault((kind, number), zero.broadcast_to(*self.shape))
+        return Shifts(found)
 
 
-def first_order(
-    numbers: Numbers,
-    dynamics: Dynamics,
-    factors: Factors,
-    columns: Sequence[Wanted],
-    pays: Pays,
-    shape: tuple[Any, int, int],
-) -> list[Tensor]:
-    """Payoffs and first derivatives, [blocks, paths] each."""
-    shifts = _lanes(numbers, columns, shape)
-    if is_lipschitz(numbers.spec) or not columns:
-        y = pays(dynamics.path(numbers, shifts, factors))
-        objective = y
+def samples(scene: Scene, columns: Sequence[Wanted]) -> list[Tensor]:
+    """The payoff of each path, then its part of each Greek, [blocks, paths]."""
+    if not columns:
+        return [scene.pays(scene.dynamics.simulate(scene.numbers, Shifts(), scene.factors))]
+    along = scene.lanes(columns)
+    second = any(len(column.shifts) > 1 for column in columns)
+    beside, ratio = along, None
+    if not is_lipschitz(scene.numbers.spec):
+        y = _weighted(scene, along)
+    elif second:
+        beside = scene.lanes(columns, "density ")
+        found = scene.dynamics.density(scene.numbers, beside, scene.factors)
+        assert found is not None
+        normals, ratio = found
+        factors = replace(scene.factors, normals=[normals])
+        y = scene.pays(scene.dynamics.simulate(scene.numbers, along, factors))
     else:
-        y = objective = _weighted(numbers, dynamics, factors, shifts, pays)
-    return [y, *_derivatives(numbers, objective, shifts, columns)]
+        path = scene.dynamics.simulate(scene.numbers, along, scene.factors)
+        y = scene.pays(path)
+        y = y if path.weight is None else y * path.weight
+    return [y, *_derivatives(scene, y, columns, (along, beside), ratio)]
 
 
-def _weighted(numbers: Numbers, dynamics: Dynamics, factors: Factors, shifts: Shifts, pays: Pays) -> Tensor:
+def _weighted(scene: Scene, shifts: Shifts) -> Tensor:
     """The payoff of fixed paths times their density over what it was: a derivative of it is a sample."""
-    fixed = _fixed(dynamics.path(numbers, Shifts(), factors), shifts)
-    _, density = log_density(fixed, shifts)
-    return pays(fixed) * (density - density.detach()).exp()
-
-
-def _fixed(path: Path, shifts: Shifts) -> Path:
-    logs = [x.detach() for x in path.logs]
-    return Path(path.grid, path.numbers, shifts, logs, path.start, path.variance, path.uniforms)
+    here = scene.dynamics.simulate(scene.numbers, Shifts(), scene.factors)
+    found = scene.dynamics.density(scene.numbers, shifts, scene.factors)
+    assert found is not None
+    fixed = replace(here, logs=[x.detach() for x in here.logs], shifts=shifts)
+    return scene.pays(fixed) * found[1]
 
 
 def _derivatives(
-    numbers: Numbers, objective: Tensor, shifts: Shifts, columns: Sequence[Wanted]
+    scene: Scene, y: Tensor, columns: Sequence[Wanted], shifts: tuple[Shifts, Shifts], ratio: Tensor | None
 ) -> list[Tensor]:
-    if not columns:
-        return []
-    lanes = [shifts.lanes[column.shifts[0]] for column in columns]
-    found = numbers.graph.differentiate(objective, lanes)
-    return [_signed(x.squeeze(1), column) for x, column in zip(found, columns, strict=True)]
+    """Of y: first derivatives along the path; second ones of these, times ``ratio`` where it is given.
 
-
-def _signed(x: Tensor, column: Wanted) -> Tensor:
-    return x if column.sign == 1.0 else -x
-
-
-def second_order(
-    numbers: Numbers,
-    dynamics: Dynamics,
-    factors: Factors,
-    columns: Sequence[Wanted],
-    pays: Pays,
-    shape: tuple[Any, int, int],
-) -> list[Tensor]:
-    """Payoffs with first and second derivatives, [blocks, paths] each."""
-    graph = numbers.graph
-    along = _lanes(numbers, columns, shape)
-    if not is_lipschitz(numbers.spec):
-        y = _weighted(numbers, dynamics, factors, along, pays)
-        beside, weight = along, None
-    else:
-        beside = _lanes(numbers, columns, shape, "density ")
-        fixed = _fixed(dynamics.path(numbers, Shifts(), factors), beside)
-        normals, density = log_density(fixed, beside)
-        y = pays(dynamics.path(numbers, along, Factors([normals], factors.uniforms)))
-        weight = (density - density.detach()).exp()
+    ``shifts`` are those of the path and those of its density.
+    """
+    along, beside = shifts
     order = list(along.lanes)
-    firsts = dict(zip(order, graph.differentiate(y, [along.lanes[key] for key in order]), strict=True))
-    results = [y]
+    firsts = dict(zip(order, scene.graph.differentiate(y, [along.lanes[key] for key in order]), strict=True))
+    results = []
     for column in columns:
-        first = firsts[column.shifts[0]]
-        if len(column.shifts) == 1:
-            results.append(_signed(first.squeeze(1), column))
-            continue
-        other = column.shifts[1]
-        if weight is None:
-            results.append(graph.differentiate(first, along.lanes[other]).squeeze(1))
-        else:
-            objective = first.squeeze(1) * weight
-            both = graph.differentiate(objective, [along.lanes[other], beside.lanes[other]])
-            results.append((both[0] + both[1]).squeeze(1))
+        value: Tensor = firsts[column.shifts[0]]
+        if len(column.shifts) > 1:
+            other = column.shifts[1]
+            if ratio is None:
+                value = scene.graph.differentiate(value, along.lanes[other])
+            else:
+                lanes = [along.lanes[other], beside.lanes[other]]
+                first, second = scene.graph.differentiate(value.squeeze(1) * ratio, lanes)
+                value = first + second
+        value = value.squeeze(1)
+        results.append(value if column.sign == 1.0 else -value)
     return results

@@ -1,4 +1,4 @@
-"""The dates at which a path is simulated: those of the contract, and steps between them where they are needed."""
+"""The dates at which a path is simulated: those of the contract, and steps between them where needed."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ class Grid:
     @property
     def starts(self) -> tuple[float, ...]:
         return (0.0, *self.times[:-1])
+
+    @property
+    def contract(self) -> tuple[float, ...]:
+        """The times that the contract sees; the last one is the last of all."""
+        return tuple([self.times[place] for place in self.seen])
 
 
 @lru_cache(maxsize=256)

@@ -1,36 +1,196 @@
-"""The dynamics of each model: how many factors a step takes, and the path they make."""
+"""The dynamics of each model: how many factors a step takes, and the path that they make.
+
+In most models a step's log return is normal, given what else was drawn: its mean and variance make the path,
+and its density.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import exp
 
-from engine.pricing.montecarlo.factors import Factors
+from engine.pricing.montecarlo import euler, heston
+from engine.pricing.montecarlo.factors import Factors, Needs
+from engine.pricing.montecarlo.grid import grid_of
+from engine.pricing.montecarlo.jumps import most_jumps, poisson
 from engine.pricing.montecarlo.numbers import Numbers
-from engine.pricing.montecarlo.paths import Path, black_scholes
+from engine.pricing.montecarlo.paths import Path, carry, correlated, picked, start, summed, taken, variance
 from engine.pricing.montecarlo.shifts import Shifts
-from engine.pricing.spec import BlackScholes, Spec
+from engine.pricing.spec import BlackScholes, Cev, Displaced, Heston, LocalVol, MertonJumps, Model, Spec
 from engine.pricing.spec import products as p
+from engine.tensor import Tensor, cat
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """One asset's log returns: mean and variance of each step, [dates, 1] or [blocks, dates, paths].
+
+    ``weight`` has the value 1; its derivative is that of the probability of what else was drawn, [blocks,
+    paths].
+    """
+
+    mean: Tensor
+    variance: Tensor
+    weight: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Dynamics:
-    """``normals`` and ``uniforms`` a step; ``path`` makes paths of factors in a market that may be shifted."""
+    """``uniforms`` that a step takes beside a normal for each asset; ``returns`` of each asset.
 
-    normals: int
-    uniforms: int
-    path: Callable[[Numbers, Shifts, Factors], Path]
-    has_density: bool = False
-    """Whether the density of a path is known, so that likelihood ratios can be taken."""
+    A model whose returns are not normal makes its ``path`` itself, and has no density.
+    """
+
+    uniforms: int = 0
+    returns: Callable[[Numbers, Shifts, Factors], list[Return]] | None = None
+    path: Callable[[Numbers, Shifts, Factors, Tensor], tuple[Tensor, Tensor]] | None = None
+
+    def simulate(self, numbers: Numbers, shifts: Shifts, factors: Factors) -> Path:
+        """The path that the factors make in the shifted market, at the contract's times."""
+        assets, times = numbers.spec.market.assets, grid_of(numbers.spec).times
+        starts = [start(numbers, shifts, asset) for asset in range(assets)]
+        driving = correlated(numbers, shifts, factors.normals[:assets])
+        if self.returns is None:
+            assert self.path is not None
+            levels, spread = self.path(numbers, shifts, factors, starts[0])
+            floored = levels.clamp(1e-300).log()
+            path = Path(times, numbers, shifts, [floored], starts, [spread], factors.bridge, [levels])
+            return _seen(path)
+        returns = self.returns(numbers, shifts, factors)
+        logs = [
+            summed(z * own.variance.sqrt() + own.mean) + begin
+            for z, own, begin in zip(driving, returns, starts, strict=True)
+        ]
+        spreads = [own.variance for own in returns]
+        weight = returns[0].weight
+        return _seen(Path(times, numbers, shifts, logs, starts, spreads, factors.bridge, weight=weight))
+
+    def density(self, numbers: Numbers, shifts: Shifts, factors: Factors) -> tuple[Tensor, Tensor] | None:
+        """Of the paths that the factors make in the market as it is, taken to stay where they are.
+
+        The normals that lead there in the shifted market, and the density over what it was: a factor of
+        value 1, [blocks, paths].
+        """
+        if self.returns is None or numbers.spec.market.assets > 1:
+            return None
+        here = self.returns(numbers, Shifts(), factors)[0]
+        x = (summed(factors.normals[0] * here.variance.sqrt() + here.mean)).detach()
+        x = x + start(numbers, Shifts(), 0)
+        there = self.returns(numbers, shifts, factors)[0]
+        first = start(numbers, shifts, 0).broadcast_to(x.shape[0], 1, x.shape[2])
+        before = first if x.shape[1] == 1 else cat([first, x[:, : x.shape[1] - 1]], 1)
+        z = (x - before - there.mean) / there.variance.sqrt()
+        log = (z * z + there.variance.log()).sum(1) * -0.5
+        ratio = (log - log.detach()).exp()
+        return z, ratio if there.weight is None else ratio * there.weight
+
+
+def _seen(path: Path) -> Path:
+    """A path at the times that the contract sees, what it gathers between them added up."""
+    grid = grid_of(path.numbers.spec)
+    if len(grid.seen) == len(grid.times):
+        return path
+    return replace(
+        path,
+        times=grid.contract,
+        logs=[picked(x, grid.seen) for x in path.logs],
+        levels=None if path.levels is None else [picked(x, grid.seen) for x in path.levels],
+        variance=[_gathered(x, grid.seen) for x in path.variance],
+        uniforms=None if path.uniforms is None else picked(path.uniforms, grid.seen),
+    )
+
+
+def _gathered(x: Tensor, seen: Sequence[int]) -> Tensor:
+    """Sums between the dates at ``seen``."""
+    axis = x.ndim - 2
+    total = picked(x.cumsum(axis), seen, axis)
+    if len(seen) == 1:
+        return total
+    count = len(seen)
+    rest = taken(total, axis, 1, count - 1) - taken(total, axis, 0, count - 1)
+    return cat([taken(total, axis, 0, 1), rest], axis)
+
+
+# ---- the models
+
+
+def _black_scholes(numbers: Numbers, shifts: Shifts, factors: Factors) -> list[Return]:
+    """log S gathers (r - q - v²/2) dt + v dW: exact at any step."""
+    found = []
+    for asset in range(numbers.spec.market.assets):
+        total = variance(numbers, shifts, asset)
+        found.append(Return(carry(numbers, shifts, asset) - total * 0.5, total))
+    return found
+
+
+def _merton(numbers: Numbers, shifts: Shifts, factors: Factors) -> list[Return]:
+    """Merton (1976): given their number, jumps add to mean and variance."""
+    count, compensator, weight = poisson(numbers, shifts, factors.uniforms[0])
+    total = variance(numbers, shifts, 0)
+    mean = numbers.scalar("jump mean", lambda spec: spec.model.mean)  # type: ignore[attr-defined]
+    spread = numbers.scalar("jump variance", lambda spec: spec.model.deviation**2)  # type: ignore[attr-defined]
+    drift = carry(numbers, shifts, 0) - total * 0.5 - compensator
+    return [Return(drift + count * mean, total + count * spread, weight)]
+
+
+def _heston(numbers: Numbers, shifts: Shifts, factors: Factors) -> list[Return]:
+    mean, spread = heston.returns(numbers, shifts, factors.uniforms[0])
+    return [Return(carry(numbers, shifts, 0) + mean, spread)]
+
+
+def _displaced(numbers: Numbers, shifts: Shifts, factors: Factors, begin: Tensor) -> tuple[Tensor, Tensor]:
+    """Rubinstein (1983): the forward to expiry, moved by ``shift``, is lognormal."""
+    total = variance(numbers, shifts, 0)
+    moved = numbers.scalar("displacement", lambda spec: spec.model.shift)  # type: ignore[attr-defined]
+
+    def to_expiry(spec: Spec) -> float:
+        return spec.market.carry(0, 0.0, spec.expiry)
+
+    def from_each(spec: Spec) -> list[float]:
+        return [exp(-spec.market.carry(0, time, spec.expiry)) for time in grid_of(spec).times]
+
+    growth = numbers.scalar("growth to expiry", to_expiry)
+    span = numbers.scalar("span", lambda spec: spec.expiry)
+    rest = numbers.column("spans left", lambda spec: [spec.expiry - time for time in grid_of(spec).times])
+    back = numbers.column("back from expiry", from_each)
+    for kind, sign in (("rate", 1.0), ("yield", -1.0)):
+        shift = shifts.get(kind)
+        if shift is not None:
+            growth = growth + shift * span * sign
+            back = back * (shift * rest * -sign).exp()
+    later = shifts.get("time")
+    if later is not None:
+        growth = growth + later * numbers.scalar(
+            "carry now 0", lambda spec: spec.market.rate.values[0] - spec.market.yields[0].values[0]
+        )
+    base = (begin + growth).exp() + moved
+    x = summed(factors.normals[0] * total.sqrt() - total * 0.5)
+    return (base * x.exp() - moved) * back, total
+
+
+_DYNAMICS: dict[type[Model], Dynamics] = {
+    BlackScholes: Dynamics(returns=_black_scholes),
+    MertonJumps: Dynamics(uniforms=1, returns=_merton),
+    Heston: Dynamics(uniforms=1, returns=_heston),
+    Displaced: Dynamics(path=_displaced),
+    Cev: Dynamics(path=euler.cev),
+    LocalVol: Dynamics(path=euler.local_vol),
+}
 
 
 def dynamics_of(spec: Spec) -> Dynamics:
-    """The dynamics of a request's model, with what its product draws beside them."""
+    """The dynamics of a request's model."""
+    return _DYNAMICS[type(spec.model)]
+
+
+def needs_of(spec: Spec) -> Needs:
+    """What a path of a request draws."""
+    dynamics = dynamics_of(spec)
     bridged = isinstance(spec.product, p.Lookback) and spec.product.monitoring.times is None
-    assert isinstance(spec.model, BlackScholes)
-    return Dynamics(spec.market.assets, int(bridged), _black_scholes, spec.market.assets == 1 and not bridged)
+    return Needs(len(grid_of(spec).times), spec.market.assets, dynamics.uniforms, bridged)
 
 
-def _black_scholes(numbers: Numbers, shifts: Shifts, factors: Factors) -> Path:
-    uniforms = factors.uniforms[0] if factors.uniforms else None
-    return black_scholes(numbers, shifts, factors.normals, uniforms)
+def form_of(spec: Spec) -> int:
+    """What of a model's numbers decides the graph."""
+    return most_jumps(spec) if isinstance(spec.model, MertonJumps) else 0

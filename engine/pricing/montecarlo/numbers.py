@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from engine.core.dtype import DType, float64
+from engine.core.dtype import DType
 from engine.pricing.spec import Spec
 from engine.record import Graph
 from engine.tensor import Tensor
@@ -27,9 +27,12 @@ class Numbers:
         """A number."""
         return self._input(name, lambda spec: [get(spec)], ())
 
-    def column(self, name: str, get: Getters) -> Tensor:
-        """Numbers of dates, as [dates, 1]: they broadcast over blocks and paths."""
-        return self._input(name, get, (len(get(self.spec)), 1))
+    def column(self, name: str, get: Getters, dates: int | None = None) -> Tensor:
+        """Numbers of dates, as [dates, 1]: they broadcast over blocks and paths.
+
+        With ``dates`` they are not asked for while the graph is recorded.
+        """
+        return self._input(name, get, (dates or len(get(self.spec)), 1))
 
     def matrix(self, name: str, get: Getters, rows: int) -> Tensor:
         """A matrix with ``rows`` rows, row by row."""
@@ -55,6 +58,3 @@ class Numbers:
                 values = list(get(spec))
                 feeds[name] = Tensor(values, dtype).reshape(shape) if shape else Tensor(values[0], dtype)
         return feeds
-
-
-__all__ = ["Numbers", "float64"]

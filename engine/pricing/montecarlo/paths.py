@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from engine.pricing.montecarlo.correlate import root, root_slope
-from engine.pricing.montecarlo.grid import Grid, grid_of
+from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.numbers import Numbers
 from engine.pricing.montecarlo.shifts import Shifts, pairs_of
 from engine.pricing.spec import Spec
@@ -15,35 +15,43 @@ from engine.tensor import Tensor, cat
 
 @dataclass(frozen=True)
 class Path:
-    """Simulated paths: ``logs`` and ``spots`` of each asset at the grid's times, float[blocks, dates, paths].
+    """Simulated paths: ``logs`` of each asset at the contract's times, float[blocks, dates, paths].
 
-    ``start`` is the asset's logarithm today, ``variance`` what the logarithm gathers in each step: both
-    broadcast against [blocks, 1, paths] and [blocks, dates, paths].
+    ``start`` is the logarithm today, ``variance`` what the logarithm gathers from one time to the next: both
+    broadcast against [blocks, 1, paths] and [blocks, dates, paths]. ``levels`` are the assets themselves
+    where they may fall to zero or below, so that logarithms do not tell all. ``weight`` has the value 1 and
+    the derivative of the probability of what was drawn beside normals, [blocks, paths].
     """
 
-    grid: Grid
+    times: tuple[float, ...]
     numbers: Numbers
     shifts: Shifts
     logs: Sequence[Tensor]
     start: Sequence[Tensor]
     variance: Sequence[Tensor] = field(default=())
     uniforms: Tensor | None = None
+    levels: Sequence[Tensor] | None = None
+    weight: Tensor | None = None
 
     def spots(self, asset: int = 0) -> Tensor:
-        """The asset at the grid's times, [blocks, dates, paths]."""
-        return self.logs[asset].exp()
+        """The asset at the contract's times, [blocks, dates, paths]."""
+        return self.logs[asset].exp() if self.levels is None else self.levels[asset]
 
-    def watched(self, asset: int = 0) -> Tensor:
-        """The asset at the contract's times."""
-        return _picked(self.logs[asset], self.grid.seen).exp()
+    def at(self, date: int, asset: int = 0) -> Tensor:
+        """The asset at one of the contract's times, [blocks, paths]."""
+        return self.logs[asset][:, date].exp() if self.levels is None else self.levels[asset][:, date]
 
     def last(self, asset: int = 0) -> Tensor:
         """The asset at the last time, [blocks, paths]."""
-        return self.logs[asset][:, len(self.grid.times) - 1].exp()
+        return self.at(len(self.times) - 1, asset)
 
-    def at(self, date: int, asset: int = 0) -> Tensor:
-        """The asset at a contract's time, [blocks, paths]."""
-        return self.logs[asset][:, self.grid.seen[date]].exp()
+    def at_times(self, times: Sequence[float], asset: int = 0, *, today: bool = False) -> Tensor:
+        """The asset at some of the times, and today before them if asked, [blocks, dates, paths]."""
+        places = [place for place, time in enumerate(self.times) if time in times]
+        spots = picked(self.spots(asset), places)
+        if not today:
+            return spots
+        return cat([self.start[asset].broadcast_to(spots.shape[0], 1, spots.shape[2]).exp(), spots], 1)
 
     def today(self, asset: int = 0) -> Tensor:
         """The asset today; broadcasts against [blocks, paths]."""
@@ -78,9 +86,9 @@ def _per_path(x: Tensor) -> Tensor:
     return x.squeeze(1) if x.ndim == 3 else x
 
 
-def _picked(x: Tensor, places: Sequence[int]) -> Tensor:
-    """The dates at ``places``, which rise."""
-    if list(places) == list(range(x.shape[1])):
+def picked(x: Tensor, places: Sequence[int], axis: int = 1) -> Tensor:
+    """The dates at ``places``, which rise; dates are axis 1 of what has a value for each path."""
+    if list(places) == list(range(x.shape[axis])):
         return x
     runs: list[list[int]] = []
     for place in places:
@@ -88,8 +96,13 @@ def _picked(x: Tensor, places: Sequence[int]) -> Tensor:
             runs[-1].append(place)
         else:
             runs.append([place])
-    parts = [x[:, run[0] : run[-1] + 1] for run in runs]
-    return parts[0] if len(parts) == 1 else cat(parts, 1)
+    parts = [taken(x, axis, run[0], len(run)) for run in runs]
+    return parts[0] if len(parts) == 1 else cat(parts, axis)
+
+
+def taken(x: Tensor, axis: int, first: int, count: int) -> Tensor:
+    """``count`` neighbours along an axis."""
+    return x[first : first + count] if axis == 0 else x[:, first : first + count]
 
 
 # ---- what the assets gather in a step
@@ -185,36 +198,6 @@ def correlated(numbers: Numbers, shifts: Shifts, factors: Sequence[Tensor]) -> l
     return mixed
 
 
-def black_scholes(
-    numbers: Numbers, shifts: Shifts, factors: Sequence[Tensor], uniforms: Tensor | None = None
-) -> Path:
-    """Geometric Brownian motions: log S gathers (r - q - v²/2) dt + v dW, exact at any step."""
-    grid = grid_of(numbers.spec)
-    logs, starts, variances = [], [], []
-    for asset, z in enumerate(correlated(numbers, shifts, factors)):
-        total = variance(numbers, shifts, asset)
-        drift = carry(numbers, shifts, asset) - total * 0.5
-        begin = start(numbers, shifts, asset)
-        logs.append(_summed(z * total.sqrt() + drift) + begin)
-        starts.append(begin)
-        variances.append(total)
-    return Path(grid, numbers, shifts, logs, starts, variances, uniforms)
-
-
-def _summed(steps: Tensor) -> Tensor:
+def summed(steps: Tensor) -> Tensor:
+    """The running sum over dates."""
     return steps if steps.shape[1] == 1 else steps.cumsum(1)
-
-
-def log_density(path: Path, shifts: Shifts) -> tuple[Tensor, Tensor]:
-    """Of a Black-Scholes path that stays where it is: the normals that lead there when the market is shifted,
-    and the logarithm of its density but for a constant, [blocks, paths].
-    """
-    numbers = path.numbers
-    total = variance(numbers, shifts, 0)
-    drift = carry(numbers, shifts, 0) - total * 0.5
-    x = path.logs[0].detach()
-    first = start(numbers, shifts, 0).broadcast_to(x.shape[0], 1, x.shape[2])
-    before = first if x.shape[1] == 1 else cat([first, x[:, : x.shape[1] - 1]], 1)
-    z = (x - before - drift) / total.sqrt()
-    density = (z * z + total.log()).sum(1) * -0.5
-    return z, density

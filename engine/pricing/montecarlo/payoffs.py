@@ -8,11 +8,13 @@ event (barriers.py).
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from engine.pricing.montecarlo import barriers
 from engine.pricing.montecarlo.custom import custom
 from engine.pricing.montecarlo.draws import normal_cdf
+from engine.pricing.montecarlo.exercise import exercised
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.paths import Path
 from engine.pricing.spec import Spec
@@ -71,7 +73,7 @@ def quanto(path: Path, product: p.Quanto) -> Tensor:
 
     def difference(spec: Spec) -> float:
         own: Any = spec.product
-        return (own.foreign_rate * spec.expiry) - spec.market.rate.integral(0.0, spec.expiry)
+        return float(own.foreign_rate) * spec.expiry - spec.market.rate.integral(0.0, spec.expiry)
 
     drift = number("quanto drift", difference)
     link = number("quanto link", lambda spec: spec.product.fx_correlation * spec.product.fx_vol)  # type: ignore[attr-defined]
@@ -122,15 +124,15 @@ def averaged(path: Path, kind: str) -> Tensor:
 def _weights(spec: Spec) -> list[float]:
     """What today's spot and that of each date weigh in the mean; a continuous one is made of trapezoids."""
     averaging: Any = spec.product.averaging  # type: ignore[attr-defined]
-    times = grid_of(spec).times
+    times = grid_of(spec).contract
     if averaging.times is not None:
         fixed = set(averaging.times)
         share = 1.0 / averaging.count
         return [share * (0.0 in fixed), *[share * (time in fixed) for time in times]]
     span = averaging.past_count + spec.expiry
     ends = [0.0, *times]
-    widths = [0.0, *[b - a for a, b in zip(ends, ends[1:], strict=False)], 0.0]
-    return [(a + b) / (2.0 * span) for a, b in zip(widths, widths[1:], strict=False)]
+    widths = [0.0, *[b - a for a, b in pairwise(ends)], 0.0]
+    return [(a + b) / (2.0 * span) for a, b in pairwise(widths)]
 
 
 def _past_share(spec: Spec) -> float:
@@ -149,7 +151,7 @@ def lookback(path: Path, product: p.Lookback) -> Tensor:
 
 def forward_start(path: Path, product: p.ForwardStart) -> Tensor:
     alpha = path.number("alpha", lambda spec: spec.product.alpha)  # type: ignore[attr-defined]
-    base = path.at(0) if len(path.grid.seen) > 1 else path.today()
+    base = path.at(0) if len(path.times) > 1 else path.today()
     if product.start == path.numbers.spec.expiry:
         base = path.last()
     return at_expiry(path) * option(path, product.type, path.last(), alpha * base)
@@ -157,7 +159,7 @@ def forward_start(path: Path, product: p.ForwardStart) -> Tensor:
 
 def cliquet(path: Path, product: p.Cliquet) -> Tensor:
     number = path.number
-    ends = [place for place, time in enumerate(path.grid.times) if time in product.resets.times]
+    ends = [place for place, time in enumerate(path.times) if time in product.resets.times]
     logs = [path.start[0].squeeze(1) if path.start[0].ndim == 3 else path.start[0]]
     total: Tensor | None = None
     for place in ends:
@@ -186,7 +188,7 @@ def variance_swap(path: Path, product: p.VarianceSwap) -> Tensor:
 
 def autocallable(path: Path, product: p.Autocallable) -> Tensor:
     number = path.number
-    dates = [place for place, time in enumerate(path.grid.times) if time in product.observations.times]
+    dates = [place for place, time in enumerate(path.times) if time in product.observations.times]
     notional = number("notional", lambda spec: spec.product.notional)  # type: ignore[attr-defined]
     level = number("call level", lambda spec: spec.product.call_level)  # type: ignore[attr-defined]
     coupon = number("coupon", lambda spec: spec.product.coupon)  # type: ignore[attr-defined]
@@ -195,7 +197,7 @@ def autocallable(path: Path, product: p.Autocallable) -> Tensor:
     last = path.last()
     paid = at_expiry(path) * where(last >= protection, notional, notional * last / reference)
     for count, place in reversed(list(enumerate(dates, 1))):
-        discount = path.discount(f"date {place}", lambda spec, place=place: grid_of(spec).times[place])  # type: ignore[misc]
+        discount = path.discount(f"date {place}", lambda spec, place=place: grid_of(spec).contract[place])  # type: ignore[misc]
         called = path.logs[0][:, place].exp() >= level
         paid = where(called, discount * notional * (coupon * float(count) + 1.0), paid)
     return paid
@@ -205,7 +207,7 @@ def autocallable(path: Path, product: p.Autocallable) -> Tensor:
 
 
 def _end(spec: Spec) -> float:
-    return grid_of(spec).times[-1]
+    return grid_of(spec).contract[-1]
 
 
 def _black(
@@ -276,9 +278,7 @@ def mean_of(path: Path, kind: str) -> Tensor:
         return lambda spec: weights_of(spec)[asset]
 
     assets = range(path.numbers.spec.market.assets)
-    parts = [
-        path.logs[a][:, len(path.grid.times) - 1] if kind == "geometric" else path.last(a) for a in assets
-    ]
+    parts = [path.logs[a][:, len(path.times) - 1] if kind == "geometric" else path.last(a) for a in assets]
     total = parts[0] * path.number("weight 0", weight(0))
     for asset in assets[1:]:
         total = total + parts[asset] * path.number(f"weight {asset}", weight(asset))
@@ -332,6 +332,9 @@ _PAYOFFS: dict[type[p.Product], Payoff] = {
     p.Autocallable: autocallable,
     p.VarianceSwap: variance_swap,
     p.Custom: custom,
+    p.American: exercised,
+    p.Bermudan: exercised,
+    p.MaxCall: exercised,
     p.Basket: basket,
     p.Spread: spread,
     p.Exchange: exchange,

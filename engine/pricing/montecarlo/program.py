@@ -6,7 +6,7 @@ Requests of the same form share a program; their numbers are inputs.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from threading import Lock
 from typing import Any
@@ -14,41 +14,46 @@ from typing import Any
 from engine.core.dtype import float32, float64, int64
 from engine.pricing.montecarlo.blocks import BLOCK, Row
 from engine.pricing.montecarlo.controls import Control, control_of
-from engine.pricing.montecarlo.draws import Layout
-from engine.pricing.montecarlo.factors import Factors, draw_factors
-from engine.pricing.montecarlo.greeks import first_order, needs_second, second_order
+from engine.pricing.montecarlo.factors import Needs, draw_factors
+from engine.pricing.montecarlo.greeks import Scene, refusal, samples
 from engine.pricing.montecarlo.grid import grid_of
-from engine.pricing.montecarlo.models import Dynamics, dynamics_of
+from engine.pricing.montecarlo.models import dynamics_of, form_of, needs_of
 from engine.pricing.montecarlo.numbers import Numbers
 from engine.pricing.montecarlo.payoffs import payoff
 from engine.pricing.montecarlo.settings import settings_of
 from engine.pricing.montecarlo.shifts import Wanted, wanted
 from engine.pricing.spec import Spec
 from engine.pricing.spec.fields import Constants
-from engine.record import Graph, RecordedPlan
+from engine.record import Graph
 from engine.tensor import Tensor, where
 from engine.tensor.cell import apply
 
-SUMS = 5  # of each column: Σy, Σy², Σx, Σx², Σxy, where x is the control
 PROGRAMS_KEPT = 64
+MOST_COMPILED = 1500  # nodes of a graph: the build of its kernels takes seconds
 
 
-@dataclass(frozen=True)
-class Program:
-    """``columns`` are the price and its Greeks, in this order; each has SUMS sums a block."""
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """What computes the outputs of a graph, and the inputs that it takes."""
 
-    plan: RecordedPlan
-    numbers: Numbers
     names: tuple[str, ...]
+    run: Callable[[Mapping[str, Tensor]], list[Tensor]]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """``columns`` are the Greeks behind the price; each column has its sums in every block."""
+
+    runner: Runner
+    numbers: Numbers
     columns: tuple[Wanted, ...]
     control: Control | None
-    layout: Layout
-    steps: int
+    needs: Needs
 
     def run(self, spec: Spec, feeds: Mapping[str, Tensor]) -> list[Row]:
         """The sums of each block."""
-        own = self.numbers.feeds(spec, self.names)
-        results: list[Tensor] = self.plan.run({**own, **feeds})
+        own = self.numbers.feeds(spec, self.runner.names)
+        results = self.runner.run({**own, **feeds})
         return list(zip(*[x.tolist() for x in results], strict=True))
 
 
@@ -72,44 +77,34 @@ _LOCK = Lock()
 def _record(spec: Spec) -> Program:
     settings = settings_of(spec)
     spec = replace(spec, simulation=settings)
+    columns = tuple([own for own in wanted(spec.greeks, spec.market.assets) if refusal(spec, own) is None])
+    control, needs = control_of(spec), needs_of(spec)
     graph = Graph()
     with graph:
-        dynamics = dynamics_of(spec)
         numbers = Numbers(graph, spec, float32 if settings.precision == "float32" else float64)
         blocks = graph.symbol("blocks")
         counted = graph.input("counted", (blocks, 1), float64)
-        steps = len(grid_of(spec).times)
-        factors = draw_factors(numbers, settings, blocks, steps, dynamics.normals, dynamics.uniforms)
-        columns = tuple(wanted(spec.greeks, spec.market.assets))
-        control = control_of(spec)
-        lanes = BLOCK * (2 if settings.antithetic else 1)
-        samples = [_samples(numbers, dynamics, factors, columns, payoff, (blocks, 1, lanes))]
-        if control is not None:
-            samples.append(_samples(numbers, dynamics, factors, columns, control.payoff, (blocks, 1, lanes)))
+        factors = draw_factors(numbers, settings, blocks, needs)
+        shape = (blocks, 1, BLOCK * (2 if settings.antithetic else 1))
+        pays = [payoff] if control is None else [payoff, control.payoff]
+        found = [samples(Scene(numbers, dynamics_of(spec), factors, own, shape), columns) for own in pays]
         kept = apply("iota", (), (blocks, BLOCK), 1, int64).astype(float64) < counted
         outputs = [
             total
-            for column in zip(*samples, strict=True)
+            for column in zip(*found, strict=True)
             for total in _sums([_kept(x, kept, settings.antithetic) for x in column])
         ]
-    plan = graph.compile(outputs)
-    layout = Layout(steps * dynamics.normals, steps * dynamics.uniforms)
-    names = tuple(plan.names)
-    return Program(plan, numbers, names, columns, control, layout, steps)
+    return Program(_runner(graph, outputs), numbers, columns, control, needs)
 
 
-def _samples(
-    numbers: Numbers,
-    dynamics: Dynamics,
-    factors: Factors,
-    columns: Sequence[Wanted],
-    pays: Any,
-    shape: tuple[Any, int, int],
-) -> list[Tensor]:
-    """The payoff of each path, then its part of each Greek."""
-    if needs_second(columns):
-        return second_order(numbers, dynamics, factors, columns, pays, shape)
-    return first_order(numbers, dynamics, factors, columns, pays, shape)
+def _runner(graph: Graph, outputs: list[Tensor]) -> Runner:
+    """A plan, or node by node where a path has too many different steps to compile them all."""
+    nodes = graph.text(outputs).count("\n")
+    if nodes <= MOST_COMPILED:
+        plan = graph.compile(outputs)
+        return Runner(tuple(plan.names), plan.run)
+    names = tuple(graph.names(outputs))
+    return Runner(names, lambda feeds: graph.interpret(outputs, feeds))
 
 
 def _kept(x: Tensor, kept: Tensor, antithetic: bool) -> Tensor:
@@ -121,6 +116,7 @@ def _kept(x: Tensor, kept: Tensor, antithetic: bool) -> Tensor:
 
 
 def _sums(values: Sequence[Tensor]) -> list[Tensor]:
+    """Σy, Σy², and with a control x also Σx, Σx², Σxy, of each block."""
     y = values[0]
     own = [y.sum(1), (y * y).sum(1)]
     if len(values) == 1:
@@ -140,6 +136,7 @@ def _form(spec: Spec) -> tuple[Any, ...]:
         type(product),
         _shape_of(product, grid.times),
         type(spec.model),
+        form_of(spec),
         _shape_of(spec.model, ()),
         _shape_of(spec.market, ()),
         simulation,
@@ -155,14 +152,13 @@ def _shape_of(value: Any, times: tuple[float, ...]) -> Any:
     if isinstance(value, Constants):
         return tuple(name for name, _ in value.pairs)
     if is_dataclass(value):
-        return tuple(
-            [
-                tuple([times.index(t) if t in times else -1 for t in own])
-                if field.name == "times" and (own := getattr(value, "times")) is not None and times
-                else _shape_of(getattr(value, field.name), times)
-                for field in fields(value)
-            ]
-        )
+        return tuple([_part_of(field.name, getattr(value, field.name), times) for field in fields(value)])
     if isinstance(value, tuple):
         return tuple([_shape_of(item, times) for item in value])
     return value != 0.0 if isinstance(value, float) else value
+
+
+def _part_of(name: str, value: Any, times: tuple[float, ...]) -> Any:
+    if name == "times" and value is not None and times:
+        return tuple([times.index(time) if time in times else -1 for time in value])
+    return _shape_of(value, times)

@@ -1,7 +1,7 @@
 """Brownian bridge and principal components: rotations that let the first factors decide most of a path.
 
-Independent normals stay independent under a rotation, so it may be used at any grid; only quasi-random points,
-whose first dimensions are the best, gain from it.
+Independent normals stay independent under a rotation, so it may be used at any grid; only quasi-random
+points, whose first dimensions are the best, gain from it.
 """
 
 from __future__ import annotations
@@ -50,9 +50,8 @@ def _increments(values: list[list[float]], clock: tuple[float, ...]) -> list[flo
 
 @lru_cache(maxsize=16)
 def _components(times: tuple[float, ...]) -> list[float]:
-    """Principal components of a Brownian motion at equal steps: sin((2 i - 1) k π / (2 m + 1)) in closed form.
-
-    At other grids the rotation is the same, no longer the best one.
+    """Principal components of a Brownian motion at equal steps, in closed form: sines of
+    (2 i - 1) k π / (2 m + 1). At other grids the rotation is the same, no longer the best one.
     """
     m = len(times)
     scale = 2.0 / sqrt(2.0 * m + 1.0)

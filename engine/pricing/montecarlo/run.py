@@ -12,7 +12,7 @@ from engine.core.dtype import float64, uint32
 from engine.pricing.montecarlo import settings as usual
 from engine.pricing.montecarlo.blocks import BLOCK, Row
 from engine.pricing.montecarlo.draws import key_of
-from engine.pricing.montecarlo.estimate import Mean, Rule, means, replicate_means, student_95
+from engine.pricing.montecarlo.estimate import Mean, Rule, block_means, means, replicate_means, student_95
 from engine.pricing.montecarlo.program import Program, program_of
 from engine.pricing.montecarlo.sobol import scramble_seeds
 from engine.pricing.result import Estimate
@@ -91,13 +91,13 @@ def combined(parts: Sequence[Part]) -> Simulated:
 def simulated(spec: Spec, progress: Progress | None = None) -> Simulated:
     """All blocks of a request; ``progress`` hears of the running estimate after each group.
 
-    Towards a target error the number of paths doubles from 2¹⁴ on, until the error is small enough or the time
-    is over; so whatever stops the run, its paths are the first ones of any longer run.
+    Towards a target error the number of paths doubles from 2¹⁴ on, until the error is small enough or the
+    time is over; so whatever stops the run, its paths are the first ones of any longer run.
     """
     spec = replace(spec, simulation=usual.settings_of(spec))
     assert spec.simulation is not None
     if spec.simulation.target_se is None:
-        return _run(_Plan(spec, program_of(spec)), progress, None)
+        return _run(_Plan(spec, program_of(spec)), progress)
     begun = time.perf_counter()
     return _towards(spec, begun + spec.simulation.max_seconds, progress)
 
@@ -129,7 +129,7 @@ def _towards(spec: Spec, deadline: float, progress: Progress | None) -> Simulate
             rows, counts = [], []
 
 
-def _run(plan: _Plan, progress: Progress | None, deadline: float | None) -> Simulated:
+def _run(plan: _Plan, progress: Progress | None) -> Simulated:
     rows: list[Row] = []
     counts: list[int] = []
     begun = time.perf_counter()
@@ -146,7 +146,8 @@ class _Plan:
     """The blocks that a request needs, and what runs a group of them."""
 
     def __init__(self, spec: Spec, program: Program) -> None:
-        settings: Any = spec.simulation
+        settings = spec.simulation
+        assert settings is not None
         self.spec = spec
         self.program = program
         self.settings = settings
@@ -162,7 +163,7 @@ class _Plan:
         else:
             self.samples = samples
             self.blocks = ceil(samples / BLOCK)
-            self.group = program.layout.group
+            self.group = program.needs.layout.group
         self.groups = ceil(self.blocks / self.group)
         self.paths = self.samples * self.mirrors
 
@@ -172,7 +173,7 @@ class _Plan:
         counts = [self._count(block) for block in blocks]
         feeds = {"counted": Tensor([[float(count)] for count in counts], float64)}
         if self.is_quasi:
-            dimensions = self.program.layout.normals + self.program.layout.uniforms
+            dimensions = self.program.needs.layout.normals + self.program.needs.layout.uniforms
             seeds = scramble_seeds(self.settings.seed, group, dimensions)
             feeds["first"] = Tensor([[(block - blocks[0]) * BLOCK] for block in blocks], uint32)
             feeds["scramble"] = Tensor([seeds] * len(blocks), uint32)
@@ -199,7 +200,15 @@ class _Plan:
             each = self.blocks_each
             replicates = [rows[k : k + each] for k in range(0, len(rows), each)]
             return replicate_means(replicates, self.points, rule)
+        if self.settings.moment_matching:
+            return block_means(rows, counts, rule)
         return means(rows, counts, rule)
+
+    def _freedom(self, blocks: int, samples: int) -> int:
+        """How many independent numbers the error is made of, less one."""
+        if self.is_quasi:
+            return blocks // self.blocks_each - 1
+        return (blocks if self.settings.moment_matching else samples) - 1
 
     def running(self, rows: Sequence[Row], counts: Sequence[int]) -> Estimate:
         """The estimate so far."""
@@ -213,7 +222,7 @@ class _Plan:
             self._means(rows, counts, rule),
             sum(counts) * self.mirrors,
             sum(counts),
-            (len(rows) // self.blocks_each if self.is_quasi else sum(counts)) - 1,
+            self._freedom(len(rows), sum(counts)),
             tuple(table),
             seconds,
         )

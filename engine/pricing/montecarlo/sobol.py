@@ -1,9 +1,9 @@
 """Sobol points with Owen's scrambling.
 
 Direction numbers are our own: primitive polynomials over GF(2) by rising degree, found by the order of x in
-their fields, with odd starting numbers from a fixed stream. Scrambling is Owen's nested uniform one, by a hash
-that flips each bit by a function of the bits above it (Laine and Karras 2011, with the constants of Burley,
-Practical hash-based Owen scrambling, JCGT 9, 2020). Point 0 is kept: scrambled, it is like any other.
+their fields, with odd starting numbers from a fixed stream. Scrambling is Owen's nested uniform one, by a
+hash that flips each bit by a function of the bits above it (Laine and Karras 2011, with the constants of
+Burley, Practical hash-based Owen scrambling, JCGT 9, 2020). Point 0 is kept: scrambled, it is like any other.
 """
 
 from __future__ import annotations

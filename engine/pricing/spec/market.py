@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import exp
 from typing import Annotated, NamedTuple
 
+from engine.pricing.numerics.symmetric import Matrix, eigen
 from engine.pricing.spec.curve import Curve, product_integral
 from engine.pricing.spec.fields import (
     Context,
@@ -19,8 +20,6 @@ from engine.pricing.spec.fields import (
     read_fields,
     require_mapping,
 )
-
-Matrix = tuple[tuple[float, ...], ...]
 
 ZERO = Curve((), (0.0,))
 _PSD_SLACK = 1e-10
@@ -57,7 +56,7 @@ def _correlation(value: object, path: str, context: Context) -> Matrix:
                 raise SpecError(
                     f"{path}[{i}][{j}]", rows[i][j], f"must equal its mirror [{j}][{i}], {rows[j][i]:g}"
                 )
-    least = min(eigenvalues(rows))
+    least = min(eigen(rows)[0])
     if least < -_PSD_SLACK * n:
         rule = f"must be positive semi-definite; its smallest eigenvalue is {least:.6g}"
         raise SpecError(path, [list(row) for row in rows], rule)
@@ -127,30 +126,3 @@ def read_market(values: object, context: Context) -> Market:
         rule = f"must leave a spot of at least 0; S less their value is {market.escrowed(context.expiry):.6g}"
         raise SpecError("dividends", [[d.time, d.amount] for d in market.dividends], rule)
     return market
-
-
-def eigenvalues(matrix: Matrix) -> list[float]:
-    """Eigenvalues of a symmetric matrix, by cyclic Jacobi rotations (Golub & Van Loan, section 8.5)."""
-    a = [list(row) for row in matrix]
-    n = len(a)
-    for _ in range(60):
-        off = sum(a[i][j] ** 2 for i in range(n) for j in range(i))
-        if off < 1e-30:
-            break
-        for p in range(n):
-            for q in range(p + 1, n):
-                _rotate(a, p, q)
-    return [a[i][i] for i in range(n)]
-
-
-def _rotate(a: list[list[float]], p: int, q: int) -> None:
-    if a[p][q] == 0.0:
-        return
-    tau = (a[q][q] - a[p][p]) / (2.0 * a[p][q])
-    t = (1.0 if tau >= 0.0 else -1.0) / (abs(tau) + (1.0 + tau * tau) ** 0.5)
-    c = (1.0 + t * t) ** -0.5
-    s = t * c
-    for row in a:
-        row[p], row[q] = c * row[p] - s * row[q], s * row[p] + c * row[q]
-    for k in range(len(a)):
-        a[p][k], a[q][k] = c * a[p][k] - s * a[q][k], s * a[p][k] + c * a[q][k]

@@ -6,7 +6,7 @@ Amounts are in the currency of the spot, times in years from today, barriers and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from engine.pricing.spec.fields import (
@@ -24,6 +24,7 @@ from engine.pricing.spec.fields import (
 from engine.pricing.spec.schedule import Averaging, Monitoring, Schedule, averaging, monitoring, schedule
 
 OptionType: TypeAlias = Literal["call", "put"]
+BarrierType: TypeAlias = Literal["up-out", "up-in", "down-out", "down-in"]
 
 _TYPE = choice("call", "put")
 _TYPE_DOC = "call or put"
@@ -121,7 +122,7 @@ class BarrierLevel:
 
     level: Annotated[float, Part(_STRIKE, "the level")]
     type: Annotated[
-        Literal["up-out", "up-in", "down-out", "down-in"],
+        BarrierType,
         Part(choice("up-out", "up-in", "down-out", "down-in"), "side and effect"),
     ]
     rebate: Annotated[float, Part(number(0.0), "paid if the option is lost")] = 0.0
@@ -137,6 +138,18 @@ class BarrierLevel:
     @property
     def is_out(self) -> bool:
         return self.type.endswith("out")
+
+    def turned(self) -> BarrierLevel:
+        """The barrier with the other effect: out becomes in, in becomes out."""
+        return replace(self, type=_TURNED[self.type])
+
+
+_TURNED: dict[BarrierType, BarrierType] = {
+    "up-out": "up-in",
+    "up-in": "up-out",
+    "down-out": "down-in",
+    "down-in": "down-out",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,11 @@ import json
 from typing import Any
 
 from fastapi import APIRouter, Request
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.responses import JSONResponse, Response
 
 from service.api.backend import Backend, answer, backend_of, principal_of
+from service.api.prometheus import exposition
 from service.api.submit import ENGINE_VERSION
 from service.errors import UnavailableError
 from service.jobs.calls import LaneState, arun, lane_state
@@ -32,6 +34,18 @@ async def healthz() -> dict[str, str]:
 async def version() -> dict[str, str]:
     """The version of the service, which is that of the engine."""
     return {"name": "gradmill", "version": ENGINE_VERSION}
+
+
+@router.get(
+    "/metrics",
+    summary="Read the service's numbers",
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def prometheus(request: Request) -> Response:
+    """For Prometheus; every process of the API tells of its own requests, and of the whole system's jobs."""
+    backend = backend_of(request)
+    body = await exposition(backend.meter, backend.overview)
+    return Response(body, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 async def _lanes(backend: Backend) -> dict[str, LaneState]:

@@ -73,6 +73,9 @@ function posting(body?: unknown, headers: Record<string, string> = {}): RequestI
   };
 }
 
+/** What a job would cost; which numbers there are depends on its kind. */
+export type Estimate = Partial<Record<"parameters" | "seconds" | "flops" | "memory_bytes", number>>;
+
 export const jobPath = (id: string): string => `/v1/jobs/${encodeURIComponent(id)}`;
 
 export const api = {
@@ -89,7 +92,7 @@ export const api = {
   /** The service's description of itself. */
   openapi: (): Promise<OpenApi> => json("/openapi.json"),
   /** What the service makes of a request, without queueing anything. */
-  estimate: (body: unknown): Promise<{ estimate?: { parameters?: number; seconds?: number } }> =>
+  estimate: (body: unknown): Promise<{ estimate?: Estimate }> =>
     json("/v1/jobs?dry_run=true", posting(body)),
   upload: (file: File): Promise<{ id: string; filename?: string }> => {
     const form = new FormData();

@@ -1,5 +1,6 @@
 import { Curve, lastAtOrBefore } from "./columns";
 import { instant } from "./format";
+import { withReport, type Program } from "./report";
 import type { JobEvent } from "./types";
 
 /** The texts that the model wrote at one step, one a prompt. */
@@ -75,6 +76,8 @@ export class History {
   /** Completions of a sample job, by their index. */
   readonly completions: Token[][] = [];
   readonly stages: Stage[] = [];
+  /** What a compile job has reported. */
+  programs: readonly Program[] = [];
   progress: { step: number; steps: number; etaS: number | null; time: string } | null = null;
   #attempt = 0;
 
@@ -146,6 +149,9 @@ export class History {
         const index = number(token["index"]) ?? number(event.data["index"]) ?? 0;
         (this.completions[index] ??= []).push({ text: text(token["text"]), logprob: number(token["logprob"]) });
       }
+    },
+    report: (event) => {
+      this.programs = withReport(this.programs, event.data);
     },
     progress: (event) => {
       const { step, steps, eta_s } = event.data;

@@ -1,10 +1,13 @@
 import { plain } from "./format";
 import type { Job, JobState } from "./types";
 
-/** What people call a job: its name, else the name its model is published under. */
+/** What says what a job is about, where it has no name. */
+const TELLING = ["publish_as", "expression", "preset"] as const;
+
+/** What people call a job: its name, else the name its model is published under, or what it compiles. */
 export function titleOf(job: Pick<Job, "name" | "spec">, longest = 400): string {
-  const alias = job.spec["publish_as"];
-  return plain(job.name || (typeof alias === "string" ? alias : ""), longest) || "Untitled";
+  const told = TELLING.map((field) => job.spec[field]).find((value) => typeof value === "string" && value);
+  return plain(job.name || (typeof told === "string" ? told : ""), longest) || "Untitled";
 }
 
 export type Action = "pause" | "resume" | "cancel" | "retry" | "delete";

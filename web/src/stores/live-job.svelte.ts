@@ -1,6 +1,7 @@
 import { api, Problem } from "../lib/api";
 import { follow, type Connection } from "../lib/follow";
 import { History, isPausing, type Checkpoint, type LogLine, type SampleGroup, type Stage, type Token, type Transition } from "../lib/history";
+import type { Program } from "../lib/report";
 import type { Job, JobEvent } from "../lib/types";
 import { TERMINAL } from "../lib/types";
 
@@ -24,6 +25,7 @@ export class LiveJob {
   transitions = $state.raw<Transition[]>([]);
   checkpoints = $state.raw<Checkpoint[]>([]);
   stages = $state.raw<Stage[]>([]);
+  programs = $state.raw<readonly Program[]>([]);
   completions = $state.raw<Token[][]>([]);
   /** When the last event arrived, in milliseconds by this machine's clock. */
   heardAt = $state(Date.now());
@@ -163,6 +165,7 @@ export class LiveJob {
     if (this.checkpoints.length !== history.checkpoints.length) this.checkpoints = history.checkpoints.slice();
     if (history.completions.length) this.completions = history.completions.map((tokens) => tokens.slice());
     if (history.stages.length) this.stages = history.stages.slice();
+    this.programs = history.programs;
     this.version += 1;
   }
 

@@ -16,7 +16,7 @@ from engine.core.walk import post_order
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """A loop before it is one: parameters and results of its body, and the operands from outside."""
+    """A loop before it is a node: parameters and results of its body, and the operands from outside."""
 
     turn: Node
     carries: tuple[Node, ...]

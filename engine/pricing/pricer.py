@@ -1,0 +1,170 @@
+"""Prices: exact where there is a formula, simulated where that is asked for or none exists, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import exp
+
+from engine.pricing import deterministic
+from engine.pricing.analytic.exact import exact
+from engine.pricing.bias import bias_of
+from engine.pricing.implied import implied_vol
+from engine.pricing.montecarlo.draws import LAYOUT, RNG
+from engine.pricing.montecarlo.greeks import method_of, refusal
+from engine.pricing.montecarlo.program import program_of
+from engine.pricing.montecarlo.run import Part, Simulated, combined, simulated, simulated_shard
+from engine.pricing.montecarlo.settings import settings_of
+from engine.pricing.montecarlo.shifts import wanted
+from engine.pricing.payoff_language import read_payoff
+from engine.pricing.result import (
+    UNITS,
+    Check,
+    Draws,
+    Estimate,
+    Exact,
+    Greek,
+    ImpliedVolResult,
+    Result,
+    Seconds,
+)
+from engine.pricing.spec import Spec, SpecError, describe
+from engine.pricing.spec import products as p
+
+Progress = Callable[[Estimate], None]
+
+
+def price(spec: Spec, progress: Progress | None = None) -> Result | ImpliedVolResult:
+    """The answer to a request: see ``Result``.
+
+    With ``method`` auto a simulation runs where its settings are given or nothing exact is known; the exact
+    price, where there is one, stands beside it. ``progress`` hears of running estimates. Raises SpecError for
+    a custom payoff that is no expression, and for closed_form where there is none.
+    """
+    if isinstance(spec.product, p.ImpliedVol):
+        return implied_vol(spec)
+    if isinstance(spec.product, p.Custom):
+        read_payoff(spec)
+    known = exact(spec)
+    if is_exact(spec, known):
+        if known is None:
+            raise SpecError(
+                "method", spec.method, f"must not be closed_form: none is known for {spec.instrument}"
+            )
+        return _exact_result(spec, known)
+    return _result(spec, simulated(spec, progress), known)
+
+
+def is_exact(spec: Spec, known: Exact | None) -> bool:
+    """Whether a request is answered without a simulation."""
+    if spec.method == "closed_form":
+        return True
+    if isinstance(spec.product, deterministic.PRODUCTS) and deterministic.is_deterministic(spec):
+        return True
+    return spec.method == "auto" and spec.simulation is None and known is not None
+
+
+def price_shard(spec: Spec, number: int, shards: int) -> Part:
+    """The sums of shard ``number`` of ``shards`` of a request; ``combine`` makes the answer of them."""
+    if not 0 <= number < shards:
+        raise ValueError(f"shard is {number}; it must be from 0 below {shards}")
+    return simulated_shard(spec, number, shards)
+
+
+def combine(parts: Sequence[Part]) -> Result:
+    """The answer from all shards of one request: the same bits as from ``price``."""
+    found = combined(parts)
+    spec = parts[0].spec
+    return _result(spec, found, exact(spec))
+
+
+def _exact_result(spec: Spec, known: Exact) -> Result:
+    return Result(
+        price=known.value,
+        method=known.method,
+        bias="none: the price is exact up to rounding",
+        spec=describe(spec),
+        hash=spec.hash(),
+        ci95=(known.value, known.value),
+        closed_form=known,
+        greeks=known.greeks,
+        checks=_checks(spec, known.value, 0.0),
+    )
+
+
+def _result(spec: Spec, found: Simulated, known: Exact | None) -> Result:
+    spec = replace(spec, simulation=settings_of(spec))
+    settings = spec.simulation
+    assert settings is not None
+    program = program_of(spec)
+    own = found.means[0]
+    half = found.half_width * own.se
+    error = None if known is None else own.value - known.value
+    steps = found.paths * program.needs.dates
+    return Result(
+        price=own.value,
+        method=_method(spec),
+        bias=bias_of(spec),
+        spec=describe(spec),
+        hash=spec.hash(),
+        se=own.se,
+        ci95=(own.value - half, own.value + half),
+        n_paths=found.paths,
+        n_effective=found.samples,
+        draws=Draws(settings.seed, "sobol, owen scrambled" if settings.qmc == "sobol" else RNG, LAYOUT),
+        closed_form=known,
+        z=None if error is None or own.se == 0.0 else error / own.se,
+        greeks=_greeks(spec, found),
+        convergence=found.convergence,
+        checks=_checks(spec, own.value, own.se),
+        seconds=Seconds(paths=found.seconds),
+        path_steps_per_s=steps / found.seconds if found.seconds > 0.0 else None,
+        warnings=found.warnings,
+    )
+
+
+def _method(spec: Spec) -> str:
+    settings = settings_of(spec)
+    parts = ["quasi-Monte Carlo" if settings.qmc == "sobol" else "Monte Carlo"]
+    if isinstance(spec.product, p.American | p.Bermudan | p.MaxCall):
+        parts.append("least-squares exercise rule from separate paths")
+    if settings.antithetic:
+        parts.append("antithetic pairs")
+    if settings.moment_matching:
+        parts.append("matched moments")
+    if settings.bridge != "none":
+        parts.append("Brownian bridge" if settings.bridge == "brownian" else "principal components")
+    control = program_of(spec).control
+    if control is not None:
+        parts.append(f"control variate: {control.name}")
+    return ", ".join(parts)
+
+
+def _greeks(spec: Spec, found: Simulated) -> Mapping[str, Greek]:
+    estimated = iter(found.means[1:])
+    greeks = {}
+    for column in wanted(spec.greeks, spec.market.assets):
+        unit = UNITS[column.name.rstrip("0123456789") if column.name != "dv0" else "dv0"]
+        reason = refusal(spec, column)
+        if reason is not None:
+            greeks[column.name] = Greek(None, reason, unit)
+        else:
+            mean = next(estimated)
+            greeks[column.name] = Greek(mean.value, method_of(spec, column), unit, mean.se)
+    return greeks
+
+
+def _checks(spec: Spec, value: float, se: float) -> tuple[Check, ...]:
+    """Bounds that no model can break."""
+    product = spec.product
+    if not isinstance(product, p.European | p.American) or spec.market.dividends:
+        return ()
+    discount = spec.market.discount(spec.expiry)
+    asset = spec.spot * exp(-spec.market.yields[0].integral(0.0, spec.expiry))
+    cash = product.strike * discount
+    least, most = (asset - cash, asset) if product.type == "call" else (cash - asset, cash)
+    if isinstance(product, p.American):
+        most = max(most, spec.spot if product.type == "call" else product.strike)
+    slack = 3.5 * se + 1e-9 * max(most, 1.0)
+    holds = max(least, 0.0) - slack <= value <= most + slack
+    return (Check("bounds without arbitrage", holds, f"{max(least, 0.0):.6g} to {most:.6g}"),)
