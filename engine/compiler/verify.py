@@ -90,7 +90,7 @@ def _clusters(fusion: Fusion) -> None:
             isinstance(step, (Cluster, Hosted)) or len(step.nodes) == 1, "a step of its own has one node"
         )
     for node in fusion.home:
-        if OPS[node.op].kind != "region":
+        if node.op not in ("loop", "cond"):
             _require(node in done, f"{node} has a home among no steps")
 
 
@@ -99,7 +99,7 @@ def _cluster(fusion: Fusion, cluster: Cluster) -> None:
     _require(cluster.places.keys() == cluster.reads.keys(), "places and reads name different nodes")
     space, seen = cluster.space, set[Node]()
     for node, place in cluster.places.items():
-        lanes = lanes_of(node)
+        lanes = fusion.loops[node].lanes if node in fusion.loops else lanes_of(node)
         _require(lanes is not None and lanes in (0, *range(cluster.lanes, 9)), f"{node} in {cluster.lanes}")
         reduces = node.op == "reduce"
         _require(
