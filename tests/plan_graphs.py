@@ -13,6 +13,7 @@ from engine.compiler.cluster import Single
 from engine.compiler.fuse import Fusion
 from engine.compiler.lower import lower
 from engine.compiler.plan import Plan
+from engine.compiler.same_turns import united
 from engine.compiler.simplify import simplify
 from engine.compiler.verify import verify
 from engine.core import build as b
@@ -374,7 +375,7 @@ def sized(nodes: Sequence[Node], sizes: Mapping[str, int]) -> list[Node]:
 def verified(targets: Sequence[Node]) -> None:
     """Compiles as far as kernels, and checks every stage."""
     verify("graph", targets)
-    simple = simplify(targets)
+    simple = united(simplify(targets))
     verify("graph", simple)
     order, leaders = merge(simple)
     fusion = Fusion(order, leaders, simple)
