@@ -32,6 +32,7 @@ COMMANDS = {
     "artifacts": "List or download what a job left behind.",
     "files": "List, upload, download or delete texts.",
     "models": "List, alias, download or delete published models.",
+    "keys": "Create, list and revoke API keys.",
     "doctor": "Check that everything needed is there.",
     "devices": "Show what can compute on this machine.",
     "demo": "Train on Shakespeare on a system of its own, and show the result.",
