@@ -28,6 +28,7 @@ from service.api.routes import (
     metrics,
     models,
     ops,
+    price,
 )
 from service.api.security import Guard
 from service.api.submit import ENGINE_VERSION, Options
@@ -46,6 +47,7 @@ ROUTERS = (
     models,
     aliases,
     completions,
+    price,
     keys,
     blobs,
     ops,
@@ -84,7 +86,11 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(dashboard.dashboard_router())
     app.router.default = dashboard.fallback()  # no mount: it would take every path, whatever the method
     add_problem_handlers(app)
-    add_openapi(app, Options, [aliases.AliasRequest, completions.CompletionRequest, keys.KeyRequest])
+    add_openapi(
+        app,
+        Options,
+        [aliases.AliasRequest, completions.CompletionRequest, price.PriceRequest, keys.KeyRequest],
+    )
     app.add_middleware(Head)
     app.add_middleware(Guard, settings=settings, keys=backend.keys, meter=backend.meter)
     return app

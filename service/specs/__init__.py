@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from service.specs import compile, sample, train
+from service.specs import compile, price, sample, train
 from service.specs.base import (
     Catalogue,
     ModelFacts,
@@ -29,6 +29,7 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "train": Kind(train.Train, train.prepare),
     "sample": Kind(sample.Sample, sample.prepare),
+    "price": Kind(price.Price, price.prepare),
     "compile": Kind(compile.Compile, compile.prepare),
 }
 

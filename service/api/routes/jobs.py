@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import JSONResponse, Response
 
-from service.api.backend import Backend, backend_of, principal_of
+from service.api.backend import backend_of, principal_of
 from service.api.filters import METADATA_PARAMETER, Filters
-from service.api.hub import End
 from service.api.openapi import json_body
 from service.api.pages import Page, check_cursor
 from service.api.requests import parse, read_body
 from service.api.submit import JobRequest, Options, Submission, Submitted, find_kind, prepare, submit
 from service.api.views import job_view
+from service.api.waiting import until_ended
 from service.errors import ConflictError, NotFoundError
 from service.jobs import calls, listing
 from service.specs import Prepared
@@ -31,17 +30,6 @@ def wait_of(request: Request) -> int:
     """Seconds that ``Prefer: wait=N`` asks to wait for the job's end, at most 60; 0 without it."""
     found = PREFER_WAIT.search(request.headers.get("prefer", ""))
     return min(int(found[1]), LONGEST_WAIT_S) if found else 0
-
-
-async def wait_until_ended(backend: Backend, job_id: str, after: int, seconds: float) -> None:
-    """Returns when the job has ended or the time is over."""
-    try:
-        async with asyncio.timeout(seconds), backend.hub.view(job_id, after) as viewer:
-            async for step in viewer.steps():
-                if isinstance(step, End):
-                    return
-    except TimeoutError:
-        return
 
 
 @router.post("", status_code=202, openapi_extra=json_body("JobRequest"), summary="Create a job")
@@ -75,7 +63,7 @@ async def created(request: Request, submitted: Submitted) -> Response:
     if submitted.replayed:
         headers["Idempotency-Replayed"] = "true"
     if seconds := wait_of(request):
-        await wait_until_ended(backend, job.id, 0, seconds)
+        await until_ended(backend, job.id, 0, seconds)
         job = await backend.job(job.id, principal_of(request))
         headers["Preference-Applied"] = f"wait={seconds}"
         place = await backend.place(job)
@@ -111,7 +99,7 @@ async def get_job(request: Request, job_id: str) -> Response:
     job = await backend.job(job_id, principal)
     seconds = wait_of(request)
     if seconds and not job.is_terminal:
-        await wait_until_ended(backend, job_id, job.seq, seconds)
+        await until_ended(backend, job_id, job.seq, seconds)
         job = await backend.job(job_id, principal)
     place = await backend.place(job)
     headers = {"ETag": f'"{job.state}-{job.seq}-{place.place}"'}
