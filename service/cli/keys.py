@@ -65,8 +65,8 @@ def create(
 ) -> None:
     """Make a key and print it, which happens once.
 
-    ``--admin`` asks nobody: it is for whoever runs the system, and needs its Redis: that of GRADMILL_REDIS_URL or
-    of the system on this data folder. Any other key is made by the server, asked with an admin's key.
+    ``--admin`` asks nobody: it is for whoever runs the system, and needs its Redis, that of GRADMILL_REDIS_URL
+    or of the system on this data folder. Any other key is made by the server, asked with an admin's key.
     """
     given = {key: value for key, value in limits.items() if value is not None}
     if admin:
