@@ -19,6 +19,7 @@ COMMANDS = {
     "worker": "Run this machine's workers for a system elsewhere.",
     "train": "Train a model and watch it learn.",
     "sample": "Continue a prompt with a trained model.",
+    "price": "Price a contract, with errors, Greeks and the exact value.",
     "compile": "Compile an expression, see each stage, and time it.",
     "jobs": "List jobs.",
     "show": "Show a job in detail.",

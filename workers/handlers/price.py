@@ -18,20 +18,24 @@ from workers.attempt import Attempt
 from workers.failures import InvalidContractError
 from workers.handlers import Outcome
 
+MANY = ("kind", "price", "se", "value", "message")
+ONE = (*MANY, "ci95", "n_paths", "method", "bias", "closed_form", "z", "greeks", "upper", "roots", "warnings")
+"""What the last report says of one of many contracts, and of a single one; the result has it all."""
+
 
 def run(attempt: Attempt, store: BlobStore) -> Outcome:
     """One answer for each contract, in their order; a contract that has none says why."""
     job = attempt.job.spec
     contracts = job["contracts"] or [job["contract"]]
+    many = len(contracts) > 1
     answers = []
     for number, contract in enumerate(contracts):
         attempt.check()
-        if len(contracts) > 1:
+        if many:
             attempt.progress(number, len(contracts))
-        answer = _answer(attempt, number, contract, job["charts"], many=len(contracts) > 1)
+        answer = _answer(attempt, number, contract, job["charts"], many=many)
         answers.append(answer)
-        if len(contracts) > 1:
-            attempt.emit("report", {"contract": number, "answer": _summary(answer)})
+        attempt.emit("report", {"contract": number, "answer": _said_of(answer, MANY if many else ONE)})
     return Outcome({"answers": answers})
 
 
@@ -61,6 +65,5 @@ def _is_simulated(found: Any) -> bool:
     return not isinstance(found, ImpliedVolResult) and found.n_paths > 0
 
 
-def _summary(answer: dict[str, Any]) -> dict[str, Any]:
-    """What a list of contracts shows of each."""
-    return {name: answer[name] for name in ("kind", "price", "se", "value", "message") if name in answer}
+def _said_of(answer: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: answer[name] for name in names if name in answer}
