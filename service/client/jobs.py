@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from service.client.errors import RefusedError
 from service.client.transport import JSON_TYPE, Transport, as_json, given
-from service.wire import Job, Json, JsonList, Page, Series
+from service.wire import Job, JobPage, Json, JsonList, Series
 
 WAIT_MARGIN_S = 30.0  # that an answer may take longer than the server was asked to wait
 
@@ -69,7 +69,7 @@ class Jobs(Transport):
         limit: int = 20,
         after: str | None = None,
         order: str | None = None,
-    ) -> Page:
+    ) -> JobPage:
         """One page of the jobs that fit every filter, newest first.
 
         ``state`` and ``kind`` may be several, separated by commas; times are aware of their zone;
@@ -86,7 +86,7 @@ class Jobs(Transport):
             order=order,
         )
         params |= {f"metadata[{key}]": value for key, value in (metadata or {}).items()}
-        page: Page = self._call("GET", "/v1/jobs", params=params)
+        page: JobPage = self._call("GET", "/v1/jobs", params=params)
         return page
 
     def jobs(self, **filters: Any) -> Iterator[Job]:

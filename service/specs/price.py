@@ -16,6 +16,18 @@ from service.specs.base import Catalogue, Prepared, Strict
 from service.specs.limits import Cap, check_caps
 from service.specs.sample import QUICK_S
 
+EXAMPLE = {
+    "contract": {
+        "instrument": "european",
+        "type": "call",
+        "S": 100,
+        "K": 105,
+        "T": 1,
+        "r": 0.03,
+        "q": 0.01,
+        "vol": 0.2,
+    }
+}
 MOST_CONTRACTS = 1000
 Contract = Annotated[dict[str, Any], Field(description="a contract and its market, as docs/pricing.md tells")]
 CAPS = {

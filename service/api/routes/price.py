@@ -11,6 +11,7 @@ from pydantic import RootModel
 from redis.exceptions import RedisError
 from starlette.responses import JSONResponse, Response
 
+from service.api.answers import gives
 from service.api.backend import Backend, backend_of, principal_of
 from service.api.openapi import json_body
 from service.api.requests import parse, read_body
@@ -35,7 +36,7 @@ class PriceRequest(RootModel[dict[str, Any]]):
     "",
     openapi_extra=json_body("PriceRequest"),
     summary="Price a contract, or many",
-    responses={200: {"description": "the answers"}, 202: {"description": "a job that is not done yet"}},
+    **gives(dict[str, Any], 200, 202, problems=(429,)),
 )
 async def create_price(request: Request) -> Response:
     """With ``Prefer: wait=N`` answers the price, if it is there in time; else the job that computes it."""
