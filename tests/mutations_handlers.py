@@ -27,8 +27,8 @@ ROWS = [
         HUB,
         "if self.first > cursor:",
         "if True:",
-        EVENTS,
-        "test_reconnecting_viewers_miss_and_repeat_nothing",
+        "tests/unit/test_hub_parts.py",
+        "test_a_viewer_gets_of_a_batch_what_it_lacks",
     ),
     (
         "a stale cursor is taken for a new one",
