@@ -44,6 +44,15 @@ class Jobs(Transport):
         )
         return answer
 
+    def price(self, contract: Mapping[str, Any], *, wait_s: int = 30) -> Json:
+        """The price of a contract and its market; the job that computes it when the time is over first.
+
+        ``{"contracts": […]}`` prices many.
+        """
+        options = {"content": as_json(contract), "headers": JSON_TYPE}
+        answer: Json = self._waiting("POST", "/v1/price", wait_s, **options)
+        return answer
+
     def get(self, job_id: str, *, wait_s: int | None = None) -> Job:
         """The job; with ``wait_s`` when it has ended or the time, at most 60 s, is over."""
         job: Job = self._waiting("GET", f"/v1/jobs/{job_id}", wait_s, headers={})
