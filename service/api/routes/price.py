@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -14,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from service.api.answers import gives
 from service.api.backend import Backend, backend_of, principal_of
 from service.api.openapi import json_body
-from service.api.requests import parse, read_body
+from service.api.requests import of_the_body, parse, read_body
 from service.api.routes.jobs import created, wait_of
 from service.api.submit import Options, Submission, prepare, submit
 from service.api.views import job_view
@@ -47,7 +46,7 @@ async def create_price(request: Request) -> Response:
     try:
         prepared = await prepare(backend, principal, "price", spec)
     except InvalidFieldsError as error:
-        raise _of_the_request(error) from error
+        raise of_the_body(error, "spec.", "contract.") from error
     seconds = wait_of(request)
     options = Options(timeout_s=TIMEOUT_S)
     if not seconds:
@@ -95,12 +94,3 @@ def _failure(job: JobRecord) -> ProblemError:
     if error["code"] == "invalid-contract":
         return InvalidRequestError(error["message"], code=error["code"])
     return InternalError(error["message"], code=error["code"])
-
-
-def _of_the_request(error: InvalidFieldsError) -> InvalidFieldsError:
-    """The same errors, about the fields of the request instead of those of the spec."""
-    fields = [
-        replace(each, param=each.param.removeprefix("spec.").removeprefix("contract."))
-        for each in error.errors
-    ]
-    return InvalidFieldsError(fields, code=error.code)
