@@ -49,8 +49,8 @@ class Jobs(Transport):
 
         ``{"contracts": […]}`` prices many.
         """
-        options = {"content": as_json(contract), "headers": JSON_TYPE}
-        answer: Json = self._waiting("POST", "/v1/price", wait_s, **options)
+        content = as_json(contract)
+        answer: Json = self._waiting("POST", "/v1/price", wait_s, content=content, headers=JSON_TYPE)
         return answer
 
     def get(self, job_id: str, *, wait_s: int | None = None) -> Job:

@@ -22,6 +22,7 @@ from service.specs import KINDS
 BY_OTHERS = {  # operations that no method of the client is for
     ("get", "/metrics"),
     ("get", "/healthz"),
+    ("post", "/v1/compile"),  # the same as submit
 }
 
 
