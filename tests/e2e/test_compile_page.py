@@ -187,6 +187,7 @@ def test_an_expression_is_compiled_from_the_form(
     for number in (1, 2, 3):
         page.get_by_label(f"Sizes of input {number}").fill("40, 50")
     page.get_by_label("Name", exact=True).fill("From the form")
+    page.get_by_role("checkbox", name=re.compile("beside NumPy")).uncheck()
     page.get_by_role("button", name="Compile", exact=True).click()
     expect(page).to_have_url(re.compile(r"/jobs/job_[0-9a-z]{26}$"))
     region = page.get_by_role("region", name="Timing")
@@ -194,3 +195,7 @@ def test_an_expression_is_compiled_from_the_form(
     expect(region.locator("tbody tr").filter(has_text="fused").first).to_be_visible(timeout=60_000)
     expect(page.get_by_role("region", name="Generated C")).to_contain_text("kernel_0")
     expect(page.get_by_text("succeeded").first).to_be_visible(timeout=60_000)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download source.c").click()
+    assert "kernel_0" in Path(download.value.path()).read_text()
+    assert download.value.suggested_filename == "source.c"
