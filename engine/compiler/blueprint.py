@@ -14,7 +14,7 @@ from engine.compiler.chains import chain_all
 from engine.compiler.cluster import Cluster, Hosted, Refusal, Single
 from engine.compiler.dots import attach, joined
 from engine.compiler.fuse import Fusion
-from engine.compiler.loopir import Kernel, Load, Store
+from engine.compiler.loopir import Kernel, Load, Store, lines_of
 from engine.compiler.lower import Lowered, lower
 from engine.compiler.nested import draw_nested
 from engine.compiler.remat import rematerialise
@@ -121,7 +121,7 @@ def _lowered(fusion: Fusion, results: Iterable[Access]) -> tuple[list[Step], str
 def _takeovers(lowered: Lowered) -> Iterable[tuple[Node, Node]]:
     """Pairs of a buffer that is read for the last time in an element before the other is written there."""
     kernel = lowered.kernel
-    lines = [line for stage in kernel.stages for line in (*stage.row, *stage.inner)]
+    lines = [line for stage in kernel.stages for line in lines_of((*stage.row, *stage.inner))]
     lines += kernel.last
     last_load = {line.buffer: at for at, line in enumerate(lines) if isinstance(line, Load)}
     stored = {line.buffer: at for at, line in enumerate(lines) if isinstance(line, Store)}
@@ -131,7 +131,15 @@ def _takeovers(lowered: Lowered) -> Iterable[tuple[Node, Node]]:
         for former, loaded in last_load.items():
             own, other = lowered.layouts[former], kernel.buffers[former]
             alike = (own.offset, own.outer, own.inner) == (layout.offset, layout.outer, layout.inner)
-            plain = not (own.windows or other.scratch or other.partial or other.written or buffer.scratch)
+            plain = not (
+                own.windows
+                or own.rows
+                or layout.rows
+                or other.scratch
+                or other.partial
+                or other.written
+                or buffer.scratch
+            )
             once = sources.count(own.source) == 1
             same = (other.dtype.size, other.along) == (buffer.dtype.size, buffer.along)
             # a row's value may be computed by several chunks of the row, of which one would write too early

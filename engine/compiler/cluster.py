@@ -15,12 +15,15 @@ Dims = tuple[Dim, ...]
 
 class Place(Enum):
     """Where a member varies: over the whole space, over its outer dimensions, or (a column's result) its
-    inner.
+    inner. What is computed anywhere has no place of its own: its elements follow from their numbers. A stack
+    has a row over the whole space for each turn of a loop.
     """
 
     FULL = "full"
     OUTER = "outer"
     COLUMN = "column"
+    ANYWHERE = "anywhere"
+    STACK = "stack"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,21 @@ from typing import Any, Literal, TypeAlias
 from engine.compiler.access import Access
 from engine.compiler.cluster import Cluster, Hosted, Place
 from engine.compiler.fuse import MOST_NODES, Fusion, lanes_of
-from engine.compiler.loopir import Apply, Buffer, Collect, Kernel, Line, Load, Reduce, Store
-from engine.core.dtype import DType, bool_
+from engine.compiler.loopir import (
+    Apply,
+    Buffer,
+    Collect,
+    Count,
+    Draw,
+    First,
+    Kernel,
+    Line,
+    Load,
+    Loop,
+    Reduce,
+    Store,
+)
+from engine.core.dtype import DType, bool_, int64, uint32
 from engine.core.node import Node
 from engine.core.opdef import OPS
 from engine.core.region import Region
@@ -95,7 +108,7 @@ def _cluster(fusion: Fusion, cluster: Cluster) -> None:
         for access in cluster.reads[node]:
             _access(cluster, node, access, seen)
             _require(
-                access.source.op == "constant" or access.over(reader) is not None,
+                access.source.op == "constant" or place is Place.ANYWHERE or access.over(reader) is not None,
                 f"{node} reads {access.source} along no strides of {reader}",
             )
         seen.add(node)
@@ -166,12 +179,26 @@ def _lines(kernel: Kernel, lines: Sequence[Line], values: dict[int, DType], stor
     """Every value is assigned once, before it is used, with the dtype that its reader expects."""
     for line in lines:
         match line:
-            case Load(value, buffer, fill):
+            case Load(value, buffer, fill, row):
                 own = kernel.buffers[buffer]
+                _require((row is None) != own.rows, f"buffer {buffer}: a row is picked where there are rows")
                 _require(not own.written or buffer in stored, f"buffer {buffer} is read before it is written")
                 _require((fill is None) == (not own.windows), f"buffer {buffer}: a window needs a fill")
                 _require(fill is None or values.get(fill) is own.dtype, f"v{fill} fills buffer {buffer}")
                 _assign(values, value, own.dtype)
+            case First(value):
+                _assign(values, value, bool_)
+            case Loop():
+                _loop(kernel, line, values, stored)
+            case Count(value, counter, dtype):
+                _require(counter < len(kernel.counters), f"v{value} counts by no counter")
+                _assign(values, value, dtype)
+            case Draw(words, counter, key, ordinal, turn):
+                _require(counter < len(kernel.counters), f"v{words[0]} is drawn by no counter")
+                for operand in (*key, ordinal, turn):
+                    _require(values.get(operand) is uint32, f"v{words[0]}: v{operand} is no uint32")
+                for value in words:
+                    _assign(values, value, uint32)
             case Apply(value, op, operands, dtypes, dtype):
                 _require(OPS[op].kind == "elementwise", f"{op} is not elementwise")
                 for operand, expected in zip(operands, dtypes, strict=True):
@@ -186,11 +213,27 @@ def _lines(kernel: Kernel, lines: Sequence[Line], values: dict[int, DType], stor
             case Collect(buffer, _, operand):
                 _require(kernel.buffers[buffer].partial, f"buffer {buffer} collects nothing")
                 _require(operand in values, f"v{operand} is collected before it is there")
-            case Store(buffer, value):
+            case Store(buffer, value, row):
+                _require((row is None) != kernel.buffers[buffer].rows, f"a row of buffer {buffer} is written")
                 _require(kernel.buffers[buffer].written, f"buffer {buffer} is only read")
                 _require(buffer not in stored, f"buffer {buffer} is written twice")
                 _require(values.get(value) is kernel.buffers[buffer].dtype, f"v{value} into buffer {buffer}")
                 stored.add(buffer)
+
+
+def _loop(kernel: Kernel, loop: Loop, values: dict[int, DType], stored: set[int]) -> None:
+    """Carries are there after the loop; what its body computes is not."""
+    _require(loop.count is not None or loop.limit is not None, f"v{loop.turn} counts without end")
+    _require(loop.limit is None or loop.limit < len(kernel.counters), f"v{loop.turn} has no such limit")
+    for carry in loop.carries:
+        _require(values.get(carry.first) is carry.dtype, f"v{carry.value} begins as v{carry.first}")
+        _assign(values, carry.value, carry.dtype)
+    inner = values | {loop.turn: int64}
+    _lines(kernel, loop.body, inner, stored)
+    for carry in loop.carries:
+        _require(inner.get(carry.next) is carry.dtype, f"v{carry.value} becomes v{carry.next}")
+    for flag in (loop.stop, loop.active):
+        _require(flag is None or inner.get(flag) is bool_, f"v{flag} ends a loop and is no bool")
 
 
 def _assign(values: dict[int, DType], value: int, dtype: DType) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.compiler.loopir import Apply, Buffer, Collect, Kernel, Reduce, Stage, Store
+from engine.compiler.loopir import Apply, Buffer, Collect, Draw, Kernel, Loop, Reduce, Stage, Store
 from engine.core.dtype import DType, float32, float64
 from engine.core.opdef import OPS
 from engine.emit.lines import HEAD_WORDS, OPERATIONS, LinePrinter, indent, neutral, word_offsets
 
 EXPENSIVE_PASS = 60  # additions an element
+DRAW_COST = OPS["random_bits"].cost
 STRIP = 64  # columns that a column kernel takes at once
 
 
@@ -130,9 +131,11 @@ class _Printer:
         lines = ["const int64_t n = d[1], partial = 0, b0 = chunk * d[2] * GM_TREE_BLOCK;"]
         lines += ["const int64_t b1 = b0 + d[2] * GM_TREE_BLOCK < n ? b0 + d[2] * GM_TREE_BLOCK : n;"]
         lines += [*self._pointers(), *self.lines.row(stage.row)]
+        expensive = _is_expensive(stage)
+        block = self._long_block if expensive else self._block
         lines += [
             "for (int64_t b = b0; b < b1; b += GM_TREE_BLOCK) {",
-            *indent(self._block(stage, accumulators)),
+            *indent(block(stage, accumulators)),
         ]
         for line in collects:
             s, op, k = (
@@ -140,8 +143,27 @@ class _Printer:
                 OPERATIONS[line.kind],
                 line.buffer,
             )
-            lines.append(f"    stn_{s}(p{k} + b / GM_TREE_BLOCK, fold_{s}({op}, GM_LIST_{s}(ap{k}_)), 1);")
+            folded = f"gm_fold_{s}({op}, ap{k}_)" if expensive else f"fold_{s}({op}, GM_LIST_{s}(ap{k}_))"
+            lines.append(f"    stn_{s}(p{k} + b / GM_TREE_BLOCK, {folded}, 1);")
         return [*lines, "}"]
+
+    def _long_block(self, stage: Stage, accumulators: Sequence[tuple[str, DType, str]]) -> list[str]:
+        """As ``_block``, step by step: the lanes of a tree are an array in memory, and the text is built
+        once.
+        """
+        lines, width = ["const int64_t e = b + GM_TREE_BLOCK < n ? b + GM_TREE_BLOCK : n;"], self.width
+        for name, dtype, reduction in accumulators:
+            lane, count = self.lines.lane(dtype), f"GM_LANES / {self.lines.count(dtype)}"
+            lines.append(f"{lane.vector} a{name}_[{count}];")
+            value = f"set1_{lane.suffix}({neutral(reduction, dtype)})"
+            lines.append(f"for (int k = 0; k < {count}; k++) a{name}_[k] = {value};")
+        return [
+            *lines,
+            f"for (int64_t j = b; j < e; j += {width}) {{",
+            f"    const int64_t m = e - j, u = (j - b) / {width} % (GM_LANES / {width});",
+            *indent(self.lines.inner(stage.inner, None)),
+            "}",
+        ]
 
     def _total(self) -> list[str]:
         """The end of the tree whose blocks another kernel has collected."""
@@ -177,7 +199,7 @@ class _Printer:
         return [text]
 
     def _pointers(self) -> list[str]:
-        """The start of the row in each buffer."""
+        """The start of the row in each buffer, and of its numbers."""
         kernel, rank = self.kernel, self.kernel.rank
         lines = ["const int64_t i0 = r;"] if rank == 1 else []
         for k, buffer in enumerate(kernel.buffers):
@@ -190,6 +212,10 @@ class _Printer:
             lines.append(f"{const}{scalar} *p{k} = ({const}{scalar} *)bufs[{k}]{place};")
             if buffer.windows:
                 lines.append(self._edges(k, buffer))
+        for counter in range(len(kernel.counters)):
+            own = self.lines.words[len(kernel.buffers) + counter]
+            place = "".join(f" + i{axis} * d[{own + axis}]" for axis in range(rank))
+            lines.append(f"const int64_t n{counter} = d[{own + rank + 1}]{place};")
         return lines
 
     def _edges(self, k: int, buffer: Buffer) -> str:
@@ -215,7 +241,7 @@ class _Printer:
     def _plain_pass(self, stage: Stage) -> list[str]:
         """Whole vectors, then what is left; in one loop where the text is costly to build twice."""
         width = self.width
-        if sum(OPS[line.op].cost for line in stage.inner if isinstance(line, Apply)) >= EXPENSIVE_PASS:
+        if _is_expensive(stage):
             head = f"for (int64_t j = c0; j < c1; j += {width}) {{"
             return [
                 head,
@@ -369,6 +395,14 @@ class _Printer:
                 lines.append(f"    {lane.scalar} *p{k} = ({lane.scalar} *)bufs[{k}];")
         lines += indent(self.lines.inner(kernel.last, whole=None))
         return [*lines, "}"]
+
+
+def _is_expensive(stage: Stage) -> bool:
+    """Whether a pass is costly to build twice."""
+    if any(isinstance(line, Loop) for line in stage.inner):
+        return True
+    applied = sum(OPS[line.op].cost for line in stage.inner if isinstance(line, Apply))
+    return applied + DRAW_COST * sum(isinstance(line, Draw) for line in stage.inner) >= EXPENSIVE_PASS
 
 
 __all__ = ["HEAD_WORDS", "STRIP", "print_kernel"]

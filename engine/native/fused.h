@@ -5,6 +5,7 @@
 
 #include "elementwise.h"
 #include "kmath.h"
+#include "random.h"
 #include "reduce.h"
 
 /* Products and kernels that work on a block of them: see gemm.h. */
@@ -107,6 +108,21 @@ VEC_FN int64_t gm_left(int64_t m, int64_t at, int64_t lanes) {
     return m <= at ? 0 : m - at < lanes ? m - at : lanes;
 }
 
+/* gm_count_T(from, step): from, from + step, from + 2 step … */
+VEC_FN vi64 gm_count_i64(int64_t from, int64_t step) { return ld_i64(gm_wide_numbers) * step + from; }
+VEC_FN vf64 gm_count_f64(int64_t from, int64_t step) { return cvt_i64_f64(gm_count_i64(from, step)); }
+VEC_FN vi32 gm_count_i32(int64_t from, int64_t step) {
+    return ld_i32(gm_lane_numbers) * (int32_t)step + (int32_t)from;
+}
+VEC_FN vu32 gm_count_u32(int64_t from, int64_t step) { return (vu32)gm_count_i32(from, step); }
+VEC_FN vf32 gm_count_f32(int64_t from, int64_t step) { return cvt_u32_f32(gm_count_u32(from, step)); }
+
+/* gm_row(i, rows): the row that i picks, brought into range. gm_turns(n, most): of a loop that is to take n. */
+VEC_FN int64_t gm_row(int64_t i, int64_t rows) { return i < 0 ? 0 : i < rows ? i : rows - 1; }
+VEC_FN int64_t gm_turns(int64_t n, int64_t most) { return n < 0 ? 0 : n < most ? n : most; }
+VEC_FN int32_t gm_left_i32(int64_t m) { return m < 64 ? (int32_t)m : 64; }
+VEC_FN int64_t gm_left_i64(int64_t m) { return m; }
+
 #define GM_EACH_f32(F) GM_VECTORS_f32(GM_EACH)(F)
 #define GM_EACH_f64(F) GM_VECTORS_f64(GM_EACH)(F)
 #define GM_LIST_f32(a) GM_VECTORS_f32(GM_LIST)(a)
@@ -118,6 +134,7 @@ VEC_FN int64_t gm_left(int64_t m, int64_t at, int64_t lanes) {
 
 #define GM_LANE_f32(i) , vf32 v##i
 #define GM_LANE_f64(i) , vf64 v##i
+#define GM_ITEM(i) , a[i]
 #define GM_HALVE_f32(i, j) v##i = gm_combine_f32(op, v##i, v##j);
 #define GM_HALVE_f64(i, j) v##i = gm_combine_f64(op, v##i, v##j);
 #define GM_FOLD_STEP_f32(h) v0 = gm_combine_f32(op, v0, down_f32(v0, h));
@@ -130,6 +147,7 @@ VEC_FN int64_t gm_left(int64_t m, int64_t at, int64_t lanes) {
     VEC_FN V fold_##S(int op GM_EACH_##S(GM_LANE_##S)) {                                                       \
         GM_VECTORS_##S(GM_HALVE)(GM_HALVE_##S) GM_FOLD_##S(GM_FOLD_STEP_##S) return set1_##S(v0[0]);           \
     }                                                                                                          \
+    VEC_FN V gm_fold_##S(int op, const V *a) { return fold_##S(op GM_EACH_##S(GM_ITEM)); }                     \
     VEC_FN void count_##S(int op, gm_counter_##S *counter, int64_t block, V v) {                               \
         if (block == 0) counter->count = 0;                                                                    \
         for (; block & 1; block >>= 1) v = gm_combine_##S(op, counter->node[--counter->count], v);             \
