@@ -304,7 +304,9 @@ def _sizes(node: Any) -> tuple[int, ...]:
 
 
 def _nbytes(node: Any) -> int:
-    """Bytes of a value; a constant stays in a register."""
+    """Bytes of a value as it lies in memory; a constant stays in a register."""
+    while node.op == "broadcast":
+        node = node.inputs[0]
     if node.op == "constant":
         return 0
     elements = 1

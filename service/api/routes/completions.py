@@ -12,6 +12,8 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
+from service import wire
+from service.api.answers import gives
 from service.api.backend import backend_of, principal_of
 from service.api.completion import Completion, Token, start
 from service.api.ending import end
@@ -73,7 +75,12 @@ class CompletionRequest(Strict):
         )
 
 
-@router.post("", openapi_extra=json_body("CompletionRequest"), summary="Continue a prompt")
+@router.post(
+    "",
+    openapi_extra=json_body("CompletionRequest"),
+    summary="Continue a prompt",
+    **gives(wire.Completion, problems=(404, 429), stream=True),
+)
 async def create_completion(request: Request) -> Response:
     """In one piece, or with ``stream`` as events up to ``[DONE]``; a client that leaves stops the job."""
     backend = backend_of(request)
