@@ -87,7 +87,7 @@ def random_bits() -> dict[str, Callable[[], object]]:
 
     key = Array.from_list([1, 2], (2,), uint32)
     ordinal = Array.from_list([0], (), uint32)
-    _, call = CpuDevice(1).bind("random_bits", ((COUNT,),), [key, ordinal], (COUNT,), uint32)
+    _, call = CpuDevice(1).bind("random_bits", ((COUNT,),), [key, ordinal, ordinal], (COUNT,), uint32)
     generator = np.random.Generator(np.random.Philox(1))
     found: dict[str, Callable[[], object]] = {
         OURS: call,

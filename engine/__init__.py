@@ -41,12 +41,15 @@ if TYPE_CHECKING:
     from engine.tensor import zeros as zeros
     from engine.tensor import zeros_like as zeros_like
     from engine.tensor.check import grad_check as grad_check
+    from engine.tracing import Turn as Turn
     from engine.tracing import compile as compile
+    from engine.tracing import cond as cond
+    from engine.tracing import loop as loop
 
 _MODULES = {
     "engine.tensor.check": ("grad_check",),
     "engine.core.dtype": ("bfloat16", "bool_", "float32", "float64", "int32", "int64", "uint32"),
-    "engine.tracing": ("compile",),
+    "engine.tracing": ("Turn", "compile", "cond", "loop"),
     "engine.parameters": ("Parameters",),
     "engine.record": ("Graph",),
     "engine.random": ("Generator", "manual_seed", "rand", "randn"),

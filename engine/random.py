@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import pi, prod
 
+from engine.core.dim import Dim
 from engine.core.dtype import DType, float32, float64, uint32
 from engine.devices.array import Array
 from engine.tensor import Tensor
-from engine.tensor.cell import apply, from_host
+from engine.tensor.cell import apply, from_host, loop_turns
 from engine.tensor.movement import shape_of
+from engine.tensor.promotion import cast, constant
 
 _SEEDS = 2**64
 
@@ -49,10 +51,10 @@ class Generator:
         self._key = Array.from_list([state.seed & 0xFFFFFFFF, state.seed >> 32], (2,), uint32)
 
     def bits(self, *shape: int | Sequence[int]) -> Tensor:
-        """uint32 words, each of the 2³² values equally likely."""
+        """uint32 words, each of the 2³² values equally likely; in a loop other ones in each turn."""
         sizes = shape_of(shape)
         key, ordinal = from_host(self._next_call, (((2,), uint32), ((), uint32)), self._last_call)
-        return apply("random_bits", (key, ordinal), sizes)
+        return words(key, ordinal, sizes)
 
     def _last_call(self) -> None:
         self._ordinal -= 1
@@ -91,6 +93,14 @@ class Generator:
         span = high - low
         words: list[int] = self.bits(prod(shape_of((shape,)))).tolist()
         return [low + (word * span >> 32) for word in words]
+
+
+def words(key: Tensor, ordinal: Tensor, shape: Sequence[Dim]) -> Tensor:
+    """uint32 words of call ``ordinal``, uint32[], for ``key``, uint32[2]; in a loop, those of its turn."""
+    *outer, turn = [constant(0, uint32), *[cast(turn, uint32) for turn in loop_turns()]]
+    for number in outer[1:]:  # each turn of an outer loop has a key of its own
+        key = apply("random_bits", (key, ordinal, number), (2,))
+    return apply("random_bits", (key, ordinal, turn), tuple(shape))
 
 
 def derived_seed(seed: int, *path: int) -> int:

@@ -267,6 +267,8 @@ def _attr_text(node: Node, attr: Any) -> str:
 class _Recording:
     """What operations are told while a graph is recorded."""
 
+    turns: tuple[Tensor, ...] = ()
+
     def __init__(self, device: Device) -> None:
         self._device = device
 

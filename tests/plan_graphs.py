@@ -247,8 +247,22 @@ def normalised(pool: Pool) -> Node | None:
 
 
 def drawn(pool: Pool) -> Node:
+    """Random words, or one number made of them: of blocks side by side, or of words a whole shape apart."""
     key, ordinal = b.cast(pool.leaf((2,), int32), uint32), b.cast(pool.leaf((), int32), uint32)
-    return b.random_bits(key, ordinal, pool.pick().shape)
+    shape = pool.pick().shape
+    form = int(pool.random.integers(4))
+    if form == 0:
+        return b.random_bits(key, ordinal, shape)
+    if form == 1:
+        bits = b.random_bits(key, ordinal, (2, *shape))
+        high, low = (b.reshape(b.take(bits, 0, k, 1), shape) for k in (0, 1))
+    else:
+        bits = b.random_bits(key, ordinal, (*shape, 4))
+        high, low = (b.reshape(b.take(bits, len(shape), k, 1), shape) for k in (form - 1, 3))
+    dtype = float64 if float64 in pool.dtypes else float32
+    shifted = b.shr(high, b.full(shape, uint32, 5)), b.shr(low, b.full(shape, uint32, 6))
+    scales = b.full(shape, dtype, 2.0**-27), b.full(shape, dtype, 2.0**-53)
+    return b.add(*[b.mul(b.cast(x, dtype), scale) for x, scale in zip(shifted, scales, strict=True)])
 
 
 GROW: list[Callable[[Pool], Node | None]] = [

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from engine.autodiff.merge import merge
 from engine.core import build as b
 from engine.core.node import Node
-from engine.core.opdef import OPS
+from engine.core.opdef import OPS, GradientRule, RegionRule
 from engine.core.shapes import text
 from engine.errors import DTypeError, GradientError, ShapeError
 
@@ -32,14 +33,24 @@ def differentiate(
     order, leaders = merge(outputs, targets)
     active = _active(order, leaders, targets)
     cotangents: dict[Node, Node] = {}
+    of_items: dict[Node, dict[int, Node]] = {}  # of each loop and condition, by the number of the result
     for output, seed in zip(outputs, seeds, strict=True):
         _check_seed(output, seed)
         _accumulate(cotangents, leaders[output], seed)
     for node in reversed(order):
         cotangent = cotangents.get(node) if node in targets else cotangents.pop(node, None)
-        if cotangent is None or node not in active:
+        of_results = of_items.pop(node, None)
+        if node not in active or (cotangent is None and of_results is None):
             continue
-        for operand, part in zip(node.inputs, _apply_rule(node, cotangent), strict=True):
+        if node.op == "item":
+            of_items.setdefault(leaders[node.inputs[0]], {})[node.attrs[0]] = cast(Node, cotangent)
+            continue
+        if of_results is None:
+            parts = _apply_rule(node, cast(Node, cotangent))
+        else:
+            wanted = [leaders[x] in active or leaders[x] in targets for x in node.inputs]
+            parts = cast("RegionRule", OPS[node.op].gradient)(node, of_results, wanted)
+        for operand, part in zip(node.inputs, parts, strict=True):
             leader = leaders[operand]
             if part is not None and (leader in active or leader in targets):
                 _accumulate(cotangents, leader, part)
@@ -51,7 +62,10 @@ def _active(order: list[Node], leaders: dict[Node, Node], targets: set[Node]) ->
     depends = set(targets)
     active = set()
     for node in order:
-        if not node.dtype.is_float or OPS[node.op].gradient is None:
+        kind = OPS[node.op].kind
+        if kind != "region" and (
+            not node.dtype.is_float or (OPS[node.op].gradient is None and kind != "item")
+        ):
             continue
         for operand in node.inputs:
             if leaders[operand] in depends:
@@ -92,13 +106,13 @@ def _apply_rule(node: Node, cotangent: Node) -> tuple[Node | None, ...]:
     1000, not NaN.
     """
     row = OPS[node.op]
-    assert row.gradient is not None
+    rule = cast("GradientRule", row.gradient)
     if row.kind != "elementwise" or cotangent.op != "select":
-        return row.gradient(node, cotangent)
+        return rule(node, cotangent)
     mask, inner = _unmask(cotangent)
     if mask is None:
-        return row.gradient(node, cotangent)
-    parts = row.gradient(node, inner)
+        return rule(node, cotangent)
+    parts = rule(node, inner)
     return tuple([_remask(mask, part, inner, cotangent) for part in parts])
 
 

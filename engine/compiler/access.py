@@ -19,7 +19,8 @@ class Access:
     """Element (i_0, …) of ``shape`` is element ``offset + Σ i·stride`` of the row-major buffer of ``source``.
 
     ``windows``, where not empty, says for each axis which indices are in the buffer; others read a fill
-    value.
+    value. ``rows``, where there, are how many rows like this one lie how far apart; which of them is read is
+    known only when a kernel runs.
     """
 
     source: Node
@@ -27,6 +28,7 @@ class Access:
     offset: Dim
     strides: tuple[Dim, ...]
     windows: tuple[Window | None, ...] = ()
+    rows: tuple[Dim, Dim] | None = None
 
     def over(self, dims: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
         """The strides along ``dims``, a refinement of this shape without its ones; None where it is none."""

@@ -15,10 +15,11 @@ from engine.compiler.access import Access
 from engine.compiler.blueprint import Blueprint
 from engine.compiler.lower import Lowered
 from engine.compiler.memory import ALIGNMENT, Block, Takeover, place
+from engine.compiler.nested import cond_items, loop_items, refused
 from engine.compiler.products import chain, fused_dot
 from engine.compiler.sized import Sized, Sizes, at_sizes
-from engine.compiler.steps import ChainStep, DotStep, FusedStep, SingleStep, Step
-from engine.compiler.table import ARENA, FIRST_BASE, NULL_BASE, Buffer, Item, Probe, Table, waves_of
+from engine.compiler.steps import Body, ChainStep, CondStep, DotStep, FusedStep, LoopStep, SingleStep, Step
+from engine.compiler.table import ARENA, FIRST_BASE, NULL_BASE, Buffer, Item, Probe, Table, Wave, waves_of
 from engine.core.dim import Dim, Shape, evaluate
 from engine.core.node import Node
 from engine.core.opdef import OPS
@@ -52,6 +53,7 @@ class Binding:
 
     def __init__(self, blueprint: Blueprint, inputs: Sequence[Node], device: CpuDevice, sizes: Sizes) -> None:
         self.blueprint = blueprint
+        self.inputs = tuple(inputs)
         self.sizes = dict(sizes)
         self.device = device
         self.input_shapes = [self.shape(node.shape) for node in inputs]
@@ -88,8 +90,8 @@ class Binding:
         self.arena_bytes = place(arena, self.takeovers, self.pointer_bytes)
         self.buffer_bytes = sum(block.nbytes for block in arena)
         self.table = Table(self.waves)
-        bases = FIRST_BASE + len(inputs) + len(self.output_nodes) + len(blueprint.states)
-        self._pack = Struct(f"={bases}q").pack
+        self.bases = FIRST_BASE + len(inputs) + len(self.output_nodes) + len(blueprint.states)
+        self._pack = Struct(f"={self.bases}q").pack
         self._start = device.native.run_plan
         self.shown = [self._shown(access) for access in blueprint.results]
 
@@ -149,9 +151,14 @@ class Binding:
         table = self.table if table is None else table
         wave = self._start(table.plan, bases, times)
         if wave >= 0:
-            raise self._refused(table.waves[wave].probe, [0, arena.address, *addresses])
+            raise self.refused(table.waves[wave], [0, arena.address, *addresses])
 
-    def _refused(self, probe: Probe | None, bases: Sequence[int]) -> Exception:
+    def refused(self, wave: Wave, bases: Sequence[int]) -> Exception:
+        """What ended a run with these bases in this wave."""
+        probe = wave.probe
+        if wave.nested is not None:
+            block, offset = wave.items[0].buffers[0]
+            return refused(wave.nested, bases[block.base] + block.offset + offset)
         assert probe is not None
         step = self.blueprint.steps[probe.step]
         assert isinstance(step, SingleStep)
@@ -232,7 +239,7 @@ class Binding:
         found = {block: None for item in self.items for block, _ in item.buffers if block.base == ARENA}
         return list(found)
 
-    def _fresh(self, nbytes: int, fixed: bool) -> Block:
+    def fresh(self, nbytes: int, fixed: bool) -> Block:
         if not fixed:
             return Block(nbytes, ARENA)
         storage = Storage(nbytes)
@@ -247,7 +254,7 @@ class Binding:
                 array = self._lasting[node] = Array.empty(self.shape(node.shape), node.dtype)
                 self.blocks[node] = Block(size, NULL_BASE, array.address)
             else:
-                self.blocks[node] = self._fresh(size, fixed)
+                self.blocks[node] = self.fresh(size, fixed)
         return self.blocks[node]
 
     def _takeovers(self) -> list[Takeover]:
@@ -278,14 +285,22 @@ class Binding:
             bases = Struct("=2q").pack(0, pointers.address)
             wave = self.device.native.run_plan(table.plan, bases, ffi.NULL)
             if wave >= 0:
-                raise self._refused(table.waves[wave].probe, [0, pointers.address])
+                raise self.refused(table.waves[wave], [0, pointers.address])
 
     def items_of(self, step: Step, number: int) -> list[Item]:
         if isinstance(step, DotStep):
             return fused_dot(self, step, number)
         if isinstance(step, ChainStep):
             return chain(self, step, number)
+        if isinstance(step, LoopStep):
+            return loop_items(self, step, number)
+        if isinstance(step, CondStep):
+            return cond_items(self, step, number)
         return self._fused(step, number) if isinstance(step, FusedStep) else self._single(step, number)
+
+    def inner(self, body: Body) -> Binding:
+        """The binding of a loop's body, or of a branch, at the same sizes."""
+        return Binding(body.blueprint, body.inputs, self.device, self.sizes)
 
     def _fused(self, step: FusedStep, number: int) -> list[Item]:
         lowered = step.lowered
@@ -307,7 +322,7 @@ class Binding:
         buffers: list[Buffer] = []
         for layout, offset in zip(lowered.layouts, sized.offsets, strict=True):
             if layout.source is None:
-                buffers.append((self._fresh(next(scratch) // max(sized.chunks, 1) * chunks, fixed), 0))
+                buffers.append((self.fresh(next(scratch) // max(sized.chunks, 1) * chunks, fixed), 0))
             else:
                 buffers.append((self.block(layout.source), offset))
         return buffers
@@ -326,7 +341,7 @@ class Binding:
         launched = self._launched.pop(number, None) or self._launches(node, operands)
         result = self.write(node, step.fixed)
         places = [place for _, place in read]
-        places += [(self._fresh(nbytes, step.fixed), 0) for nbytes in reversed(launched.scratch)]
+        places += [(self.fresh(nbytes, step.fixed), 0) for nbytes in reversed(launched.scratch)]
         places.append((result, 0))
         cost = self.cost_of(node, operands)
 

@@ -11,14 +11,15 @@ from typing import TypeAlias
 from engine.autodiff.merge import merge
 from engine.compiler.access import Access, whole
 from engine.compiler.chains import chain_all
-from engine.compiler.cluster import Cluster, Refusal, Single
+from engine.compiler.cluster import Cluster, Hosted, Refusal, Single
 from engine.compiler.dots import attach, joined
 from engine.compiler.fuse import Fusion
-from engine.compiler.loopir import Kernel, Load, Store
+from engine.compiler.loopir import Kernel, Load, Store, lines_of
 from engine.compiler.lower import Lowered, lower
+from engine.compiler.nested import draw_nested
 from engine.compiler.remat import rematerialise
 from engine.compiler.simplify import simplify
-from engine.compiler.steps import ChainStep, FusedStep, SingleStep, Step
+from engine.compiler.steps import ChainStep, CondStep, FusedStep, LoopStep, SingleStep, Step
 from engine.core.node import Node
 from engine.emit.dot import print_fused_dot
 from engine.emit.kernel import print_kernel
@@ -44,6 +45,13 @@ class Blueprint:
     refusals: tuple[Refusal, ...]
     operands: dict[Node, tuple[Node, ...]]
 
+    def texts(self) -> list[str]:
+        """The text of this blueprint, then of those of loops' bodies and conditions' branches."""
+        bodies = [
+            body for step in self.steps if isinstance(step, LoopStep | CondStep) for body in step.bodies
+        ]
+        return [self.text, *[text for body in bodies for text in body.blueprint.texts()]]
+
 
 def draw(targets: Sequence[Node], states: Sequence[State], remat: int | None = None) -> Blueprint:
     """The blueprint of ``targets`` and of the new values of ``states``.
@@ -66,11 +74,16 @@ def draw(targets: Sequence[Node], states: Sequence[State], remat: int | None = N
     in_place = [_is_in_place(steps, results, old, own) for (old, _), own in zip(states, owned, strict=True)]
     steps.sort(key=lambda step: (not step.fixed, step.level))
     operands = {
-        node: tuple([fusion.read(x).source for x in node.inputs]) for node in fusion.home if node.inputs
+        node: tuple([fusion.read(x).source for x in _operands(node)]) for node in fusion.home if node.inputs
     }
     return Blueprint(
         tuple(steps), tuple(results), tuple(owned), tuple(in_place), text, tuple(fusion.refusals), operands
     )
+
+
+def _operands(node: Node) -> tuple[Node, ...]:
+    """What a node is computed from; of a loop's item it is what the loop is."""
+    return node.inputs[0].inputs if node.op == "item" else node.inputs
 
 
 def _lowered(fusion: Fusion, results: Iterable[Access]) -> tuple[list[Step], str]:
@@ -83,6 +96,9 @@ def _lowered(fusion: Fusion, results: Iterable[Access]) -> tuple[list[Step], str
     texts = ['#include "fused.h"\n']
     steps: list[Step] = []
     for step in fusion.steps:
+        if isinstance(step, Hosted):
+            steps.append(draw_nested(step, draw))
+            continue
         if isinstance(step, Single):
             steps.append(SingleStep(step.level, step.fixed, step.node, tuple(step.accesses)))
             continue
@@ -105,7 +121,7 @@ def _lowered(fusion: Fusion, results: Iterable[Access]) -> tuple[list[Step], str
 def _takeovers(lowered: Lowered) -> Iterable[tuple[Node, Node]]:
     """Pairs of a buffer that is read for the last time in an element before the other is written there."""
     kernel = lowered.kernel
-    lines = [line for stage in kernel.stages for line in (*stage.row, *stage.inner)]
+    lines = [line for stage in kernel.stages for line in lines_of((*stage.row, *stage.inner))]
     lines += kernel.last
     last_load = {line.buffer: at for at, line in enumerate(lines) if isinstance(line, Load)}
     stored = {line.buffer: at for at, line in enumerate(lines) if isinstance(line, Store)}
@@ -115,7 +131,15 @@ def _takeovers(lowered: Lowered) -> Iterable[tuple[Node, Node]]:
         for former, loaded in last_load.items():
             own, other = lowered.layouts[former], kernel.buffers[former]
             alike = (own.offset, own.outer, own.inner) == (layout.offset, layout.outer, layout.inner)
-            plain = not (own.windows or other.scratch or other.partial or other.written or buffer.scratch)
+            plain = not (
+                own.windows
+                or own.rows
+                or layout.rows
+                or other.scratch
+                or other.partial
+                or other.written
+                or buffer.scratch
+            )
             once = sources.count(own.source) == 1
             same = (other.dtype.size, other.along) == (buffer.dtype.size, buffer.along)
             # a row's value may be computed by several chunks of the row, of which one would write too early
@@ -229,4 +253,6 @@ def _takes_over(step: Step, old: Node, new: Node) -> bool:
 
 def is_checked(step: Step) -> bool:
     """Whether a step refuses indices out of range, which ends the run."""
+    if isinstance(step, LoopStep | CondStep):
+        return any(is_checked(inner) for body in step.bodies for inner in body.blueprint.steps)
     return isinstance(step, SingleStep) and step.node.attrs[-1:] == ("checked",)

@@ -15,12 +15,15 @@ Dims = tuple[Dim, ...]
 
 class Place(Enum):
     """Where a member varies: over the whole space, over its outer dimensions, or (a column's result) its
-    inner.
+    inner. What is computed anywhere has no place of its own: its elements follow from their numbers. A stack
+    has a row over the whole space for each turn of a loop.
     """
 
     FULL = "full"
     OUTER = "outer"
     COLUMN = "column"
+    ANYWHERE = "anywhere"
+    STACK = "stack"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ class Cluster:
     ``fixed`` ones depend on no input and run once, when sizes are bound. ``level`` orders clusters: what a
     cluster reads comes from lower levels, so clusters never wait for each other in a circle. ``rows`` and
     ``columns`` say which ways its reductions run, ``total`` that they make one of many elements. ``lanes`` is
-    the size in bytes of its elements, 0 while only bools are in it.
+    the size in bytes of its smallest elements, 0 while only bools are in it.
     """
 
     level: int
@@ -130,6 +133,19 @@ class Single:
     @property
     def nodes(self) -> list[Node]:
         return [self.node]
+
+
+@dataclass(slots=True, eq=False)
+class Hosted(Single):
+    """A loop or a condition that the plan runs as plans within it; ``items`` are those of its results that
+    are read.
+    """
+
+    items: list[Node] = field(default_factory=list)
+
+    @property
+    def nodes(self) -> list[Node]:
+        return self.items
 
 
 @dataclass(slots=True, eq=False)

@@ -9,14 +9,13 @@ from collections.abc import Iterable
 from engine.compiler.binding import Binding
 from engine.compiler.blueprint import Blueprint
 from engine.compiler.report import BufferReport, Names, StepReport, reports
+from engine.compiler.steps import CondStep, LoopStep
 
 
 def describe(binding: Binding, names: Names, targets: Iterable[str]) -> str:
     """The whole description, one paragraph a step."""
     steps = reports(binding, names)
-    lines = [_headline(binding, steps), ""]
-    for step in steps:
-        lines += _paragraph(step)
+    lines = [_headline(binding, steps), "", *_paragraphs(binding, steps)]
     lines += ["", "targets", *[f"    {target}" for target in targets]]
     refusals = _refusals(binding.blueprint, names)
     if refusals:
@@ -51,6 +50,22 @@ def _headline(binding: Binding, steps: list[StepReport]) -> str:
     if once:
         parts.append(f"{_count(once, 'step')} run once, when sizes are bound, or without elements")
     return "plan" + (f" at {sizes}" if sizes else "") + ": " + ", ".join(parts)
+
+
+def _paragraphs(binding: Binding, steps: Iterable[StepReport]) -> list[str]:
+    """One for each step, and within those of loops and conditions the ones of their bodies."""
+    nested = {item.step: item.nested.bindings for item in binding.items if item.nested}
+    lines = []
+    for step in steps:
+        lines += _paragraph(step)
+        titles = ("each turn",) if step.kernel == "loop" else ("then", "otherwise")
+        for title, inner in zip(titles, nested.get(step.step, ()), strict=False):
+            own = binding.blueprint.steps[step.step]
+            assert isinstance(own, LoopStep | CondStep)
+            names = Names(inner.inputs, own.labels, inner.blueprint.steps)
+            inside = _paragraphs(inner, reports(inner, names))
+            lines += [f"    {title}", *[f"        {line}" for line in inside]]
+    return lines
 
 
 def _paragraph(step: StepReport) -> list[str]:

@@ -10,13 +10,15 @@ polynomials.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.compiler.access import Access, is_movement, moved, padded, recut, whole
+from engine.compiler.anywhere import is_anywhere, is_scalar, scalars
 from engine.compiler.cluster import (
     Cluster,
     Dims,
     Finish,
+    Hosted,
     Place,
     Refusal,
     Single,
@@ -25,7 +27,8 @@ from engine.compiler.cluster import (
     is_aligned,
     joins,
 )
-from engine.compiler.extent import common_refinement, product, solid
+from engine.compiler.extent import common_refinement, contiguous, product, solid
+from engine.compiler.loops import Local, local_loop
 from engine.compiler.recompute import recompute
 from engine.core.dtype import bfloat16, bool_, float32, float64
 from engine.core.node import Node
@@ -71,11 +74,19 @@ class Fusion:
         self._reads: dict[Node, Access] = {}
         self._siblings: dict[tuple[int, Dims, bool], Cluster] = {}
         self._waiting: dict[Node, Candidate] = {}
+        self._anywhere: dict[Node, Candidate] = {}
+        self.loops: dict[Node, Local] = {}
+        self._items: dict[Node, list[Node]] = {}
+        for node in order:
+            if node.op == "item":
+                self._items.setdefault(leaders[node.inputs[0]], []).append(node)
         for node in order:
             self._reads[node] = moved(node, self.read(node.inputs[0])) if is_movement(node) else whole(node)
         self._readers = self._count_readers(order, targets)
         for node in order:
             self._place(node)
+        for target in targets:
+            self._settle(self.read(target).source)
         self._unite()
         self._set_copies_apart()
         steps = sorted(self._steps, key=lambda step: step.level)
@@ -116,11 +127,26 @@ class Fusion:
             return
         if OPS[node.op].kind == "leaf" and not node.inputs and node.op != "iota":
             return
+        if is_anywhere(node):
+            self._defer(node)
+            return
+        if node.op == "item":
+            self._item(node)
+            return
+        if node.op == "loop" and self._local(node):
+            return
         candidate = self._candidate(node)
         if candidate is None:
             self._single(node)
         elif not self._wait(candidate):
             self._fuse(candidate)
+
+    def _defer(self, node: Node) -> None:
+        """Kernels compute ``node`` where they read it; it is stored only once something else reads it."""
+        reads = [self.read(operand) for operand in node.inputs]
+        for access in reads:
+            self._settle(access.source)
+        self._anywhere[node] = Candidate(node, (), scalars(reads))
 
     def _candidate(self, node: Node) -> Candidate | None:
         """What fused kernels would do for ``node``; None where they don't know it."""
@@ -131,13 +157,20 @@ class Fusion:
             return Candidate(node, solid(node.shape), reads)
         if node.op == "reduce":
             division = reduction_of(node)
+            if division is not None and not division.outer and self._has_loop(reads[0].source):
+                division = replace(division, total=True)
             return None if division is None else Candidate(node, solid(node.inputs[0].shape), reads, division)
         if is_movement(node):
             dims = common_refinement(solid(reads[0].shape), solid(node.shape))
             return None if dims is None else Candidate(node, dims, reads)
         if node.op == "pad" and reads[1].source.op == "constant" and 0 not in reads[0].shape:
-            return self._padding(node, reads[0])
+            return None if reads[0].source in self._anywhere else self._padding(node, reads[0])
         return None
+
+    def _has_loop(self, node: Node) -> bool:
+        """Whether the kernel of ``node`` runs loops, so that its elements are worth many chunks."""
+        home = self.home.get(node)
+        return isinstance(home, Cluster) and any(own in self.loops for own in home.places)
 
     def _padding(self, node: Node, x: Access) -> Candidate:
         """A border around ``x``; around what a waiting copy of it reads, so that nothing is copied first."""
@@ -145,7 +178,8 @@ class Fusion:
         if copy is not None and is_movement(copy.node) and x == whole(x.source):
             cut = recut(x.shape, copy.dims, node.shape, node.attrs[0])
             inner = copy.reads[0].over(copy.dims)
-            if cut is not None and inner is not None and not copy.reads[0].windows:
+            plain = not copy.reads[0].windows and copy.reads[0].source not in self._anywhere
+            if cut is not None and inner is not None and plain:
                 del self._waiting[x.source]
                 x = Access(copy.reads[0].source, copy.dims, copy.reads[0].offset, inner)
                 return Candidate(node, cut[0], [padded(x, *cut)])
@@ -156,9 +190,38 @@ class Fusion:
         for access in reads:
             self._settle(access.source)
         fixed = node not in self.varying
-        step = Single(1 + max([self.level(x.source, fixed) for x in reads], default=0), node, reads, fixed)
+        kind = Hosted if OPS[node.op].kind == "region" else Single
+        step = kind(1 + max([self.level(x.source, fixed) for x in reads], default=0), node, reads, fixed)
         self.home[node] = step
         self._steps[step] = None
+
+    def _item(self, node: Node) -> None:
+        """A result of a loop or a condition, which its step writes."""
+        step = self.home[self.leaders[node.inputs[0]]]
+        if isinstance(step, Cluster):
+            return
+        assert isinstance(step, Hosted)
+        step.items.append(node)
+        self.home[node] = step
+
+    def _local(self, node: Node) -> bool:
+        """Whether the loop is one that kernels can run; then it has a place."""
+        found = local_loop(node, self._items.get(node, ()), self.read)
+        if isinstance(found, str):
+            return self._refuse(node, node, found)
+        self.loops[node] = found
+        self._fuse(Candidate(node, found.dims, found.outside))
+        return True
+
+    def _results(self, node: Node) -> list[Candidate]:
+        """The results of a loop, which are where it is."""
+        loop = self.loops.get(node)
+        if loop is None:
+            return []
+        own = Access(node, loop.dims, 0, contiguous(loop.dims))
+        return [
+            Candidate(item, loop.dims, [] if loop.is_stack(item) else [own]) for item in loop.items.values()
+        ]
 
     def _wait(self, candidate: Candidate) -> bool:
         """Whether the node waits for its only reader: it takes no value from another kernel's registers."""
@@ -181,6 +244,8 @@ class Fusion:
         """Places a waiting node without its reader."""
         if node in self._waiting:
             self._fuse(self._waiting.pop(node))
+        elif node in self._anywhere and node not in self.home:
+            self._single(node)
 
     def _pulled(self, candidate: Candidate) -> list[Candidate]:
         """The nodes that wait for ``candidate``, each after those that wait for it."""
@@ -188,7 +253,7 @@ class Fusion:
         pending = [candidate]
         while pending:
             for access in pending.pop().reads:
-                own = self._waiting.get(access.source)
+                own = self._waiting.get(access.source) or self._anywhere.get(access.source)
                 if own is not None:
                     found.append(own)
                     pending.append(own)
@@ -196,7 +261,7 @@ class Fusion:
 
     def _fuse(self, candidate: Candidate) -> None:
         pulled = self._pulled(candidate)
-        group = [*pulled, candidate]
+        group = [*pulled, candidate, *self._results(candidate.node)]
         inside = {own.node for own in group}
         reads = [access for own in group for access in own.reads]
         sources = [x.source for x in reads if x.source.op != "constant" and x.source not in inside]
@@ -216,9 +281,10 @@ class Fusion:
         if self.admit(fresh, group):
             self._steps[fresh] = None
             self._siblings[key] = fresh
-        elif pulled:
+        elif any(own.node in self._waiting for own in pulled):
             for own in pulled:
-                self._settle(own.node)
+                if own.node in self._waiting:
+                    self._settle(own.node)
             self._fuse(candidate)
         else:
             self._single(candidate.node)
@@ -245,7 +311,13 @@ class Fusion:
 
     def _merge(self, first: Cluster, other: Cluster) -> bool:
         """Whether ``first`` takes in all of ``other``, which is on the same level."""
-        if not self.admit(first, [Candidate(own, *placed(own, reads)) for own, reads in other.reads.items()]):
+        group = []
+        for own, reads in other.reads.items():
+            dims, _, division = placed(own, reads)
+            if division is not None and other.places[own] is Place.COLUMN:
+                division = replace(division, total=other.total)
+            group.append(Candidate(own, dims, reads, division))
+        if not self.admit(first, group):
             return False
         del self._steps[other]
         return True
@@ -294,6 +366,7 @@ class Fusion:
 
     def admit(self, cluster: Cluster, group: Sequence[Candidate]) -> bool:
         """Adds all of ``group`` to ``cluster``, or none."""
+        group = self._completed(cluster, group)
         before = (
             *(cluster.space, cluster.lanes, cluster.rows, cluster.columns),
             *(cluster.total, cluster.places),
@@ -307,26 +380,40 @@ class Fusion:
                 cluster.reads.pop(own.node, None)
             return False
         for own in group:
-            self.home[own.node] = cluster
+            if own.node not in self._anywhere:
+                self.home[own.node] = cluster
             self._waiting.pop(own.node, None)
         return True
+
+    def _completed(self, cluster: Cluster, group: Sequence[Candidate]) -> list[Candidate]:
+        """``group`` with what it reads that is computed anywhere, as far as ``cluster`` lacks it."""
+        found: dict[Node, Candidate] = {}
+        for candidate in group:
+            for source in [access.source for access in candidate.reads]:
+                own = self._anywhere.get(source)
+                if own is not None and source not in cluster.places:
+                    found.setdefault(source, own)
+            if candidate.node not in cluster.places:
+                found[candidate.node] = candidate
+        return list(found.values())
 
     def adopt(self, cluster: Cluster, nodes: Sequence[Node], home: Cluster) -> bool:
         """Whether ``cluster`` can compute copies of ``nodes`` of ``home``, and does from now on."""
         space = cluster.space.outer, cluster.space.inner
-        held = cluster.places, cluster.reads
+        group = [Candidate(node, *placed(node, home.reads[node])) for node in nodes]
+        held = cluster.places, cluster.reads, cluster.lanes
         cluster.places, cluster.reads = dict(cluster.places), dict(cluster.reads)
-        fresh = [node for node in nodes if node not in cluster.places]
-        for node in fresh:
-            if not self._join(cluster, Candidate(node, *placed(node, home.reads[node]))):
+        for candidate in self._completed(cluster, group):
+            if not self._join(cluster, candidate):
                 break
         else:
             if (cluster.space.outer, cluster.space.inner) == space:
-                first = dict.fromkeys(nodes)
+                fresh = [node for node, place in cluster.places.items() if place is Place.ANYWHERE]
+                first = dict.fromkeys([*fresh, *nodes])
                 cluster.places = {node: cluster.places[node] for node in (*first, *held[0])}
                 cluster.reads = {node: cluster.reads[node] for node in (*first, *held[1])}
                 return True
-        cluster.places, cluster.reads = held
+        cluster.places, cluster.reads, cluster.lanes = held
         return False
 
     def fits(self, cluster: Cluster, space: Space) -> bool:
@@ -341,9 +428,11 @@ class Fusion:
         anchor = reads[0].source if reads else node
         if len(cluster.places) >= MOST_NODES:
             return self._refuse(anchor, node, f"the kernel already has {MOST_NODES} operations")
-        lanes = lanes_of(node) or 0
-        if cluster.lanes and lanes and cluster.lanes != lanes:
-            return self._refuse(anchor, node, f"elements of {cluster.lanes} and {lanes} bytes")
+        if is_anywhere(node):
+            return self._join_anywhere(cluster, candidate)
+        if node.op == "item" and not reads:
+            cluster.places[node], cluster.reads[node] = Place.STACK, reads
+            return True
         fitted = fit(cluster, candidate.dims, division)
         if isinstance(fitted, str):
             return self._refuse(anchor, node, fitted)
@@ -354,7 +443,8 @@ class Fusion:
                 return self._refuse(access.source, node, why)
         if not self._still_readable(cluster, space, places, division):
             return self._refuse(anchor, node, "what the kernel reads already does not run along these rows")
-        cluster.space, cluster.lanes = space, cluster.lanes or lanes
+        lanes = self.loops[node].lanes if node in self.loops else lanes_of(node) or 0
+        cluster.space, cluster.lanes = space, min(cluster.lanes or lanes, lanes or cluster.lanes)
         cluster.places = places
         if division is not None:
             cluster.rows = cluster.rows or not (division.columns or division.total)
@@ -367,6 +457,20 @@ class Fusion:
         cluster.reads[node] = reads
         return True
 
+    def _join_anywhere(self, cluster: Cluster, candidate: Candidate) -> bool:
+        """Adds what has no place; its operands are scalars."""
+        node = candidate.node
+        for access in candidate.reads:
+            place = cluster.places.get(access.source)
+            row = place is Place.OUTER and is_scalar(access.source)
+            if not row and place not in (None, Place.ANYWHERE):
+                return self._refuse(access.source, node, "it is complete only when the kernel ends")
+        lanes = lanes_of(node) or 0
+        cluster.lanes = min(cluster.lanes or lanes, lanes)
+        cluster.places[node] = Place.ANYWHERE
+        cluster.reads[node] = candidate.reads
+        return True
+
     def _unreadable(
         self, cluster: Cluster, space: Space, places: dict[Node, Place], access: Access, reader: Place
     ) -> str:
@@ -375,7 +479,9 @@ class Fusion:
         place = places.get(access.source)
         if access.source.op == "constant" and not access.windows:
             return ""
-        if place is None:
+        if reader is Place.ANYWHERE:
+            return ""
+        if place is None or place is Place.ANYWHERE:
             if access.windows and reader is Place.OUTER:
                 return "it has a border along rows"
             return (
@@ -383,6 +489,10 @@ class Fusion:
                 if access.over(own) is not None and _is_row(access, space, reader)
                 else "it is read across rows"
             )
+        if place is Place.STACK:
+            return "" if access.rows else "a loop's stack is complete only when the kernel ends"
+        if access.rows:
+            return "which of its rows is read is known only when the kernel runs"
         if place is Place.COLUMN:
             return "the sum over rows is complete only when the kernel ends"
         if place is Place.FULL and reader is Place.OUTER:
@@ -424,10 +534,12 @@ def placed(node: Node, reads: list[Access]) -> tuple[Dims, list[Access], Divisio
     """The dimensions, reads and division with which ``node`` came into its cluster."""
     if node.op == "reduce":
         return solid(node.inputs[0].shape), reads, reduction_of(node)
+    if is_anywhere(node):
+        return (), reads, None
     if is_movement(node):
         return common_refinement(solid(reads[0].shape), solid(node.shape)) or (), reads, None
-    if node.op == "pad":
-        return solid(reads[0].shape), reads, None
+    if node.op in ("pad", "loop", "item"):
+        return solid(reads[0].shape) if reads else (), reads, None
     return solid(node.shape), reads, None
 
 
@@ -462,16 +574,18 @@ def reduction_of(node: Node) -> Division | None:
 
 
 def lanes_of(node: Node) -> int | None:
-    """The size of the elements that a fused ``node`` works on, 0 for bools; None where it cannot be fused."""
+    """The size of the smallest elements that a fused ``node`` works on, 0 for bools; None where it cannot be
+    fused.
+    """
     sizes = set()
     for dtype in (node.dtype, *(operand.dtype for operand in node.inputs)):
         if dtype is bfloat16:
             return None
         if dtype is not bool_:
             sizes.add(dtype.size)
-    if len(sizes) > 1 or 0 in node.shape:
+    if 0 in node.shape:
         return None
-    return sizes.pop() if sizes else 0
+    return min(sizes, default=0)
 
 
 def fit(
@@ -481,7 +595,7 @@ def fit(
     places = cluster.places
     if cluster.total or (division is not None and division.total):
         mixed = division is not None and not division.total
-        if mixed or cluster.rows or cluster.columns or Place.OUTER in places.values():
+        if mixed or cluster.rows or cluster.columns:
             return "a reduction to one value of many elements, and other ones"
     if division is not None:
         space = cluster.space.divided(division.outer, division.inner)
@@ -489,8 +603,6 @@ def fit(
     space = cluster.space.refined(dims)
     if space is not None:
         return space, Place.FULL, places
-    if cluster.total:
-        return "their index spaces differ"
     if cluster.space.inner is not None:
         outer = Space(cluster.space.outer).refined(dims)
         if outer is None:
@@ -504,5 +616,8 @@ def _extended(cluster: Cluster, dims: Dims) -> tuple[Space, Place, dict[Node, Pl
     for count in range(len(dims)):
         prefix = Space(cluster.space.outer).refined(dims[:count])
         if prefix is not None:
-            return Space(prefix.outer, dims[count:]), Place.FULL, dict.fromkeys(cluster.places, Place.OUTER)
+            places: dict[Node, Place] = {
+                node: Place.OUTER if place is Place.FULL else place for node, place in cluster.places.items()
+            }
+            return Space(prefix.outer, dims[count:]), Place.FULL, places
     return "their index spaces differ"

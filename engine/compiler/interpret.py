@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.core.dim import Poly, evaluate
 from engine.core.node import Node
+from engine.core.region import at_sizes
 from engine.core.walk import post_order
-from engine.devices.array import Array, view
+from engine.devices.array import Array
 from engine.devices.device import Device
+from engine.devices.regions import computed
 from engine.errors import DeviceError
 
 
@@ -20,7 +21,7 @@ def interpret(
 
     Other leaves have the values they hold. Raises DeviceError for a leaf without one.
     """
-    arrays: dict[Node, Array] = dict(values)
+    arrays: dict[Node, Any] = dict(values)  # of a region node all its results
     order = [node for node in post_order(targets, stop=arrays.__contains__) if node not in arrays]
     readers: dict[Node, int] = dict.fromkeys(targets, 1)
     for node in order:
@@ -35,19 +36,10 @@ def interpret(
     return [arrays[target] for target in targets]
 
 
-def _computed(node: Node, operands: list[Array], device: Device, sizes: Mapping[str, int]) -> Array:
+def _computed(node: Node, operands: list[Any], device: Device, sizes: Mapping[str, int]) -> Any:
     if node.op in ("input", "parameter"):
         if node.value is None:
             raise DeviceError(f"{node} has no value: feed it")
-        value: Array = node.value
-        return value
-    attrs = at(node.attrs, sizes)
-    moved = view(node.op, attrs, operands[0]) if operands else None
-    return moved or device.run(node.op, attrs, operands, at(node.shape, sizes), node.dtype)
-
-
-def at(item: Any, sizes: Mapping[str, int]) -> Any:
-    """Attributes or a shape with each symbol replaced by its size."""
-    if isinstance(item, tuple):
-        return tuple([at(part, sizes) for part in item])
-    return evaluate(item, sizes) if isinstance(item, Poly) else item
+        return node.value
+    shape, attrs = at_sizes(node.shape, sizes), at_sizes(node.attrs, sizes)
+    return computed(Node(node.op, node.inputs, attrs, shape, node.dtype), operands, device)

@@ -6,6 +6,7 @@ so a kernel is in single-assignment form and prints one line a value.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -20,7 +21,8 @@ Along = Literal["dense", "repeat", "strided"]
 class Buffer:
     """An argument of the kernel. ``scratch`` ones hold one row a chunk, between two stages; ``partial`` ones
     a row for each lane of each block of rows. ``windows`` are the axes, outer ones first and then the row,
-    along which only some indices are in the buffer.
+    along which only some indices are in the buffer. Of ``rows``, loads and stores pick one as the kernel runs;
+    those of a scratch buffer hold one step of elements each.
     """
 
     dtype: DType
@@ -29,6 +31,7 @@ class Buffer:
     scratch: bool = False
     partial: bool = False
     windows: tuple[int, ...] = ()
+    rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +45,36 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """``fill`` is the value outside of a buffer's windows."""
+    """``fill`` is the value outside of a buffer's windows, ``row`` the number of the row that is read, brought
+    into range.
+    """
 
     value: int
     buffer: int
     fill: int | None = None
+    row: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The numbers of a counter: they grow by its strides from element to element."""
+
+    value: int
+    counter: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Words of the random stream of a key, an ordinal and a turn. With four ``values`` the counter's numbers
+    are those of blocks of words, with one those of words.
+    """
+
+    values: tuple[int, ...]
+    counter: int
+    key: tuple[int, int]
+    ordinal: int
+    turn: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +111,58 @@ class Collect:
 class Store:
     buffer: int
     value: int
+    row: int | None = None
 
 
-Line: TypeAlias = Load | Apply | Reduce | Collect | Store
+@dataclass(frozen=True, slots=True)
+class First:
+    """A bool: which elements of a step exist."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """A value that each turn replaces by ``next``, all carries at once; ``single`` ones are one number."""
+
+    value: int
+    first: int
+    next: int
+    dtype: DType
+    single: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Turns of ``body``, whose number is ``turn``: ``count`` of them, at most as many as the counter ``limit``
+    says; none after one with ``stop``, or once no element is ``active``. ``stacks`` are buffers whose rows for
+    turns that are not taken become zero, with that zero.
+    """
+
+    turn: int
+    count: int | None
+    limit: int | None
+    carries: tuple[Carry, ...]
+    body: tuple[Line, ...]
+    stop: int | None
+    active: int | None
+    stacks: tuple[tuple[int, int], ...]
+
+
+Line: TypeAlias = Load | Count | Draw | Apply | Reduce | Collect | Store | First | Loop
+
+
+def lines_of(lines: Iterable[Line]) -> Iterator[Line]:
+    """``lines`` and those of loops among them."""
+    pending = [iter(lines)]
+    while pending:
+        line = next(pending[-1], None)
+        if line is None:
+            pending.pop()
+            continue
+        yield line
+        if isinstance(line, Loop):
+            pending.append(iter(line.body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +182,7 @@ class Kernel:
     total: the end of the tree of what lanes or blocks have collected; buffers are that and the result.
 
     ``rank`` is the number of outer dimensions, ``lanes`` the element size in bytes that a vector is counted
-    in.
+    in: that of the smallest elements.
     """
 
     kind: Kind
@@ -114,5 +191,7 @@ class Kernel:
     buffers: tuple[Buffer, ...]
     constants: tuple[Constant, ...]
     stages: tuple[Stage, ...]
+    counters: tuple[Along, ...]
+    """How numbers that kernels count run along a row."""
     last: tuple[Line, ...]
     """Lines once a row after the last stage: results of rows; of columns, once a block of columns."""

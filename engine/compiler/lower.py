@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from engine.compiler.access import Access, Window, whole
+from engine.compiler.anywhere import BLOCK_WORDS, in_blocks
 from engine.compiler.cluster import Cluster, Dims, Finish, Place, joins
 from engine.compiler.extent import product
 from engine.compiler.fuse import Fusion
@@ -16,6 +17,8 @@ from engine.compiler.loopir import (
     Buffer,
     Collect,
     Constant,
+    Count,
+    Draw,
     Kernel,
     Kind,
     Line,
@@ -24,7 +27,10 @@ from engine.compiler.loopir import (
     Stage,
     Store,
 )
+from engine.compiler.loops import stack_access
+from engine.compiler.turns import Turns
 from engine.core.dim import Dim
+from engine.core.dtype import DType
 from engine.core.node import Node
 from engine.core.opdef import OPS
 
@@ -36,7 +42,7 @@ KEEP_COST = 12  # additions an element: what costs more to compute again is kept
 class Layout:
     """Where a buffer's rows begin: ``offset + Σ outer index · stride``, and its stride along a row.
 
-    ``windows`` are those of ``Buffer.windows``, in that order.
+    ``windows`` are those of ``Buffer.windows``, in that order; ``rows`` how many rows lie how far apart.
     """
 
     source: Node | None
@@ -44,6 +50,7 @@ class Layout:
     outer: Dims
     inner: Dim
     windows: tuple[Window, ...] = ()
+    rows: tuple[Dim, Dim] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,8 @@ class Lowered:
     outer: Dims
     inner: Dim
     layouts: tuple[Layout, ...]
+    counters: tuple[Layout, ...]
+    """The numbers that it counts, with what is counted as their source."""
     outputs: tuple[Node, ...]
     cost: int
     partials: tuple[Node, ...] = ()
@@ -62,7 +71,7 @@ class Lowered:
 
 def lower(step: Cluster | Finish, fusion: Fusion, stored: Collection[Node]) -> Lowered:
     """The kernel of a step, which writes its members in ``stored`` to buffers of their own."""
-    return _finishing(step) if isinstance(step, Finish) else _Lowering(step, fusion, stored).run()
+    return _finishing(step) if isinstance(step, Finish) else Lowering(step, fusion, stored).run()
 
 
 def _finishing(step: Finish) -> Lowered:
@@ -72,8 +81,8 @@ def _finishing(step: Finish) -> Lowered:
     buffers = Buffer(node.dtype, "dense", partial=True), Buffer(node.dtype, "dense", written=True)
     layouts = Layout(step.partial, 0, (), 1), Layout(node, 0, (), 1)
     stage = Stage((), (Collect(0, node.attrs[0], 0),))
-    kernel = Kernel("finish", 0, node.dtype.size, buffers, (), (stage,), ())
-    return Lowered(kernel, (step.rows,), product(node.shape), layouts, (node,), 1)
+    kernel = Kernel("finish", 0, node.dtype.size, buffers, (), (stage,), (), ())
+    return Lowered(kernel, (step.rows,), product(node.shape), layouts, (), (node,), 1)
 
 
 def _totalling(step: Finish, length: Dim) -> Lowered:
@@ -81,8 +90,8 @@ def _totalling(step: Finish, length: Dim) -> Lowered:
     buffers = Buffer(node.dtype, "dense", partial=True), Buffer(node.dtype, "repeat", written=True)
     layouts = Layout(step.partial, 0, (), 1), Layout(node, 0, (), 0)
     stage = Stage((), (Collect(0, node.attrs[0], 0),))
-    kernel = Kernel("total", 0, node.dtype.size, buffers, (), (stage,), ())
-    return Lowered(kernel, (), length, layouts, (node,), 1)
+    kernel = Kernel("total", 0, node.dtype.size, buffers, (), (stage,), (), ())
+    return Lowered(kernel, (), length, layouts, (), (node,), 1)
 
 
 @dataclass(slots=True)
@@ -91,20 +100,26 @@ class _Lines:
     inner: list[Line] = field(default_factory=list)
 
 
-class _Lowering:
+class Lowering:
     def __init__(self, cluster: Cluster, fusion: Fusion, stored: Collection[Node]) -> None:
         self.cluster = cluster
         self.fusion = fusion
-        self.outputs = [node for node in cluster.places if node in stored and node not in cluster.partials]
+        self.outputs = [
+            node
+            for node, place in cluster.places.items()
+            if node in stored and node not in cluster.partials and place is not Place.ANYWHERE
+        ]
         self.outer, self.inner = self._loops()
         self.buffers: list[Buffer] = []
         self.layouts: list[Layout] = []
+        self.counters: dict[Layout, int] = {}
         self.constants: dict[tuple[object, bytes], Constant] = {}
         self.stage_of: dict[Node, int] = {}
         self.lines: list[_Lines] = []
         self.last: list[Line] = []
         self.values: dict[tuple[object, int], int] = {}
         self.loaded: dict[tuple[Layout, int | None, int], int] = {}
+        self.drawn: dict[int, dict[object, tuple[int, ...]]] = {}
         self.kept: dict[Node, int] = {}
         self.count = 0
 
@@ -132,9 +147,14 @@ class _Lowering:
             found += [
                 (access, place)
                 for access in reads
-                if access.source not in cluster.places and (access.source.op != "constant" or access.windows)
+                if cluster.places.get(access.source, Place.ANYWHERE) is Place.ANYWHERE
+                and (access.source.op != "constant" or access.windows)
             ]
-        return [*found, *[(whole(node), cluster.places[node]) for node in self.outputs]]
+        for local in [self.fusion.loops[node] for node in cluster.places if node in self.fusion.loops]:
+            for item in [own for own in local.items.values() if local.is_stack(own)]:
+                found.append((stack_access(item, local.dims), Place.FULL))
+        plain = [node for node in self.outputs if cluster.places[node] is not Place.STACK]
+        return [*found, *[(whole(node), cluster.places[node]) for node in plain]]
 
     @staticmethod
     def _steps(item: tuple[Access, Place], dims: Dims, outer: Dims) -> Dims | None:
@@ -158,12 +178,11 @@ class _Lowering:
             dims = (*self.outer, self.inner) if self.inner != 1 or space.dims else ()
             joined = _over(space.dims, steps, dims)
             windows = _over(space.dims, bounds, dims)
-            return (
-                Layout(
-                    access.source, access.offset, joined[:-1], joined[-1] if joined else 0, _present(windows)
-                ),
-                _axes(windows),
+            layout = Layout(
+                *(access.source, access.offset, joined[:-1], joined[-1] if joined else 0),
+                *(_present(windows), access.rows),
             )
+            return layout, _axes(windows)
         count = len(space.outer)
         inner = steps[count:]
         windows = _over(space.outer, bounds[:count], self.outer)
@@ -176,6 +195,7 @@ class _Lowering:
             _over(space.outer, steps[:count], self.outer),
             inner[-1] if inner else 0,
             _present(windows),
+            access.rows,
         )
         return layout, _axes(windows)
 
@@ -189,6 +209,8 @@ class _Lowering:
         self.lines = [_Lines() for _ in range(1 + max(self.stage_of.values()))]
         self._choose_kept()
         for node, place in cluster.places.items():
+            if place is Place.ANYWHERE or place is Place.STACK:
+                continue
             if node.op == "reduce":
                 self._reduce(node)
             elif place is Place.FULL:
@@ -216,12 +238,14 @@ class _Lowering:
             tuple(self.buffers),
             tuple(self.constants.values()),
             tuple(stages),
+            tuple([_along(layout.inner) for layout in self.counters]),
             last,
         )
-        cost = sum(OPS[node.op].cost + 1 for node in self.cluster.places)
+        cost = sum(self._cost(node) + 1 for node in self.cluster.places)
         partials = tuple(self.cluster.partials.values())
         return Lowered(
-            kernel, self.outer, self.inner, tuple(self.layouts), tuple(self.outputs), cost, partials
+            *(kernel, self.outer, self.inner, tuple(self.layouts), tuple(self.counters)),
+            *(tuple(self.outputs), cost, partials),
         )
 
     def _stage(self, node: Node, costs: dict[Node, int]) -> int:
@@ -230,7 +254,7 @@ class _Lowering:
         What costs much is computed in a pass of its own before it is reduced: a reduction's loop is unrolled.
         """
         stage = 0
-        own = OPS[node.op].cost
+        own = self._cost(node)
         for access in self.cluster.reads[node]:
             source = access.source
             if source in self.cluster.places:
@@ -245,6 +269,11 @@ class _Lowering:
         costs[node] = own
         return stage
 
+    def _cost(self, node: Node) -> int:
+        """Additions an element."""
+        loop = self.fusion.loops.get(node)
+        return OPS[node.op].cost if loop is None else loop.cost
+
     def _choose_kept(self) -> None:
         """Values of a row that a later stage needs and that cost more to compute again than to keep."""
         needed: dict[Node, int] = {}
@@ -254,10 +283,12 @@ class _Lowering:
                     needed[access.source] = max(needed.get(access.source, 0), self.stage_of[node])
         costs: dict[Node, int] = {}
         for node, place in self.cluster.places.items():
+            if place is Place.ANYWHERE:
+                costs[node] = OPS[node.op].cost
             if place is not Place.FULL:
                 continue
             operands = [access.source for access in self.cluster.reads[node]]
-            own = OPS[node.op].cost + sum(
+            own = self._cost(node) + sum(
                 0 if x.op == "constant" else costs.get(x, 2 if x not in self.cluster.places else 0)
                 for x in operands
             )
@@ -268,7 +299,7 @@ class _Lowering:
                 own = 2
             costs[node] = own
 
-    def _new(self) -> int:
+    def new(self) -> int:
         self.count += 1
         return self.count
 
@@ -280,7 +311,7 @@ class _Lowering:
     def _literal(self, node: Node) -> int:
         key = (node.dtype, node.attrs[0])
         if key not in self.constants:
-            self.constants[key] = Constant(self._new(), node.dtype, node.attrs[0])
+            self.constants[key] = Constant(self.new(), node.dtype, node.attrs[0])
         return self.constants[key].value
 
     def _read(self, access: Access, place: Place, stage: int, fill: int | None = None) -> int:
@@ -296,7 +327,7 @@ class _Lowering:
             if buffer is None:
                 buffer = self._buffer(layout, Buffer(access.source.dtype, along, windows=windows))
                 self.values[layout, -2] = buffer
-            self.loaded[key] = value = self._new()
+            self.loaded[key] = value = self.new()
             line = Load(value, buffer, fill)
             if along == "repeat" and not windows:
                 self.lines[0].row.insert(0, line)
@@ -304,16 +335,103 @@ class _Lowering:
                 self.lines[stage].inner.append(line)
         return self.loaded[key]
 
-    def _operand(self, access: Access, reader: Place, stage: int) -> int:
+    def operand(self, access: Access, reader: Place, stage: int) -> int:
         source = access.source
         if source.op == "constant":
             return self._literal(source)
         place = self.cluster.places.get(source)
         if place is None:
             return self._read(access, reader, stage)
+        if place is Place.ANYWHERE:
+            return self._counted(access, reader, stage)
         if place is Place.FULL:
             return self._value(source, stage)
         return self.values[source, -1]
+
+    def _counted(self, access: Access, reader: Place, stage: int) -> int:
+        """The elements that are read of what is computed anywhere."""
+        node, outer = access.source, self.cluster.space.outer
+        scalars = [replace(own, shape=outer, strides=(0,) * len(outer)) for own in self.cluster.reads[node]]
+        operands = [self.operand(own, Place.OUTER, stage) for own in scalars]
+        layout, _ = self._layout(access, reader)
+        repeats = reader is not Place.FULL or layout.inner == 0
+        home, lines = stage, self.lines[stage].inner
+        if repeats:
+            home, lines = -1, self.lines[self.stage_of[node]].row
+        return self.draw(access, reader, lines, self.drawn.setdefault(home, {}), operands)
+
+    def draw(
+        self,
+        access: Access,
+        reader: Place,
+        lines: list[Line],
+        drawn: dict[object, tuple[int, ...]],
+        operands: Sequence[int],
+    ) -> int:
+        """Adds to ``lines`` what computes the elements that are read, unless ``drawn`` has them."""
+        node = access.source
+        layout, _ = self._layout(access, reader)
+        blocks = in_blocks(layout.offset, (*layout.outer, layout.inner)) if node.op == "random_bits" else None
+        word = 0
+        if blocks is not None:
+            first, strides, word = blocks
+            layout = Layout(node, first, strides[:-1], strides[-1])
+        found = drawn.get((layout, blocks is not None))
+        if found is None:
+            counter = self.counters.setdefault(layout, len(self.counters))
+            found = tuple([self.new() for _ in range(1 if blocks is None else BLOCK_WORDS)])
+            if node.op == "iota":
+                lines.append(Count(found[0], counter, node.dtype))
+            else:
+                low, high, ordinal, turn = operands
+                lines.append(Draw(found, counter, (low, high), ordinal, turn))
+            drawn[layout, blocks is not None] = found
+        return found[word]
+
+    # ---- for loops
+
+    def number(self, node: Node, number: Dim) -> int:
+        """The counter of one number that sizes determine."""
+        layout = Layout(node, number, (0,) * len(self.outer), 0)
+        return self.counters.setdefault(layout, len(self.counters))
+
+    def constant(self, dtype: DType, number: int) -> int:
+        raw = dtype.encode(number)
+        if (dtype, raw) not in self.constants:
+            self.constants[dtype, raw] = Constant(self.new(), dtype, raw)
+        return self.constants[dtype, raw].value
+
+    def rows_buffer(self, access: Access) -> int:
+        """The buffer of rows that a loop reads: another loop's stack, or any."""
+        if self.cluster.places.get(access.source) is Place.STACK:
+            return self.stack_buffer(access)
+        layout, _ = self._layout(access, Place.FULL)
+        if (layout, -2) not in self.values:
+            buffer = Buffer(access.source.dtype, _along(layout.inner), rows=True)
+            self.values[layout, -2] = self._buffer(layout, buffer)
+        return self.values[layout, -2]
+
+    def stack_buffer(self, access: Access) -> int:
+        """The buffer of a loop's stack: scratch, unless something else reads it."""
+        item = access.source
+        if (item, -3) not in self.values:
+            if item in self.outputs:
+                layout, _ = self._layout(access, Place.FULL)
+                buffer = Buffer(item.dtype, _along(layout.inner), written=True, rows=True)
+            else:
+                layout = Layout(None, 0, (0,) * len(self.outer), 1, (), access.rows)
+                buffer = Buffer(item.dtype, "dense", written=True, scratch=True, rows=True)
+            self.values[item, -3] = self._buffer(layout, buffer)
+        return self.values[item, -3]
+
+    def _loop(self, node: Node, stage: int) -> None:
+        """The loop, and the values of its results."""
+        local = self.fusion.loops[node]
+        found = Turns(self, local, stage).run()
+        for number, item in local.items.items():
+            if not local.is_stack(item):
+                self.values[item, stage] = found[number]
+        self.values[node, stage] = -1
 
     def _value(self, node: Node, stage: int) -> int:
         """The value of a member along the row, in a stage: computed there, again, or from its buffer."""
@@ -321,7 +439,7 @@ class _Lowering:
         if key in self.values:
             return self.values[key]
         if stage > self.stage_of[node] and (node in self.kept or node in self.outputs):
-            self.values[key] = value = self._new()
+            self.values[key] = value = self.new()
             self.lines[stage].inner.append(Load(value, self.values[node, -3]))
             return value
         self._compute(node, stage)
@@ -348,6 +466,9 @@ class _Lowering:
             pending.pop()
             if (current, stage) in self.values:
                 continue
+            if current.op == "loop":
+                self._loop(current, stage)
+                continue
             self.values[current, stage] = self._emit(current, Place.FULL, stage, self.lines[stage].inner)
 
     def _emit(self, node: Node, place: Place, stage: int, lines: list[Line]) -> int:
@@ -355,11 +476,11 @@ class _Lowering:
         reads = self.cluster.reads[node]
         if reads and reads[0].windows:
             return self._read(reads[0], place, stage, self._literal(node.inputs[1]))
-        operands = tuple([self._operand(access, place, stage) for access in reads])
+        operands = tuple([self.operand(access, place, stage) for access in reads])
         if OPS[node.op].kind in COPIES:
             return operands[0]
         dtypes = tuple([operand.dtype for operand in node.inputs])
-        line = Apply(self._new(), node.op, operands, dtypes, node.dtype)
+        line = Apply(self.new(), node.op, operands, dtypes, node.dtype)
         lines.append(line)
         return line.value
 
@@ -369,14 +490,14 @@ class _Lowering:
 
     def _reduce(self, node: Node) -> None:
         stage = self.stage_of[node]
-        operand = self._operand(self.cluster.reads[node][0], Place.FULL, stage)
+        operand = self.operand(self.cluster.reads[node][0], Place.FULL, stage)
         partial = self.cluster.partials.get(node)
         if partial is not None:
             layout = Layout(partial, 0, (0,) * len(self.outer), 1)
             buffer = self._buffer(layout, Buffer(node.dtype, "dense", written=True, partial=True))
             self.lines[stage].inner.append(Collect(buffer, node.attrs[0], operand))
             return
-        line = Reduce(self._new(), node.attrs[0], operand, node.dtype)
+        line = Reduce(self.new(), node.attrs[0], operand, node.dtype)
         self.values[node, -1] = line.value
         self.lines[stage].inner.append(line)
 

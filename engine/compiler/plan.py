@@ -64,8 +64,8 @@ class Plan:
         self._lock = threading.Lock()
 
     def source(self) -> str:
-        """The C of all kernels: one translation unit."""
-        return self.blueprint.text
+        """The C of all kernels: one translation unit, and one for each body of a loop or condition."""
+        return "\n".join(self.blueprint.texts())
 
     def bind(self, sizes: Sizes) -> Binding:
         """What belongs to these sizes of the symbols, made when they are first asked for."""

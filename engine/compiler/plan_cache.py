@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.compiler.blueprint import Blueprint, State, draw
+from engine.compiler.steps import CondStep, LoopStep
 from engine.core.dtype import ALL, DType
 from engine.core.node import Node
 from engine.core.walk import post_order
@@ -174,6 +175,11 @@ def _nodes_of(blueprint: Blueprint) -> list[Node]:
     found: dict[Node, None] = {}
     for step in blueprint.steps:
         found |= dict.fromkeys((*step.nodes, *step.reads, *step.writes))
+        if isinstance(step, LoopStep | CondStep):
+            for body in step.bodies:
+                found |= dict.fromkeys((*body.inputs, *_nodes_of(body.blueprint)))
+        if isinstance(step, LoopStep):
+            found |= dict.fromkeys(carry.param for carry in step.carries)
     for access in (*blueprint.results, *blueprint.states):
         found[access.source] = None
     for refusal in blueprint.refusals:

@@ -100,7 +100,7 @@ class Profile:
 def profile(plan: Plan, binding: Binding, arrays: Sequence[Array], names: Names, repeats: int) -> Profile:
     """Runs each launch by itself, ``repeats`` times."""
     limits = machine_limits(plan.device)
-    waves = [Wave([item], item.probe) for wave in binding.waves for item in wave.items]
+    waves = [Wave([item]) for wave in binding.waves for item in wave.items]
     table = Table(waves)
     times = ffi.new("int64_t[]", len(waves) + 1)
     outputs = [Storage(nbytes) for nbytes in (*binding.output_bytes, *binding.state_bytes)]

@@ -98,8 +98,12 @@ def _recipe(
         for access in home.reads[own]:
             source = access.source
             stored = source in readers or source in kept
+            if home.places.get(source) is Place.ANYWHERE:
+                cost += OPS[source.op].cost
             if home.places.get(source) is Place.FULL and not stored:
                 pending.append(source)
+    if cost > MOST_COST:
+        return None
     order = {own: at for at, own in enumerate(home.places)}
     return sorted(found, key=order.__getitem__)
 

@@ -122,6 +122,8 @@ class _Lives:
             home = self.fusion.home[own]
             if not isinstance(home, Cluster) or home.places.get(own) not in _AGAIN or len(found) > MOST_NODES:
                 return None
+            if OPS[own.op].kind == "region":
+                return None
             for access in home.reads[own]:
                 source = access.source
                 origin = self.fusion.home.get(source)

@@ -10,7 +10,7 @@ from engine.compiler.binding import Binding
 from engine.compiler.lower import Lowered
 from engine.compiler.memory import Block
 from engine.compiler.sized import at_sizes
-from engine.compiler.steps import ChainStep, FusedStep, SingleStep, Step
+from engine.compiler.steps import ChainStep, CondStep, FusedStep, LoopStep, SingleStep, Step
 from engine.compiler.table import ARENA
 from engine.core.node import Node
 from engine.core.opdef import OPS
@@ -69,8 +69,9 @@ class Names:
     def equation(self, node: Node, operands: Sequence[Node], shape: tuple[int, ...]) -> str:
         """``%3 = add(%1, b)  float32[8, 32]``."""
         which = [attr for attr in node.attrs if isinstance(attr, str)]
+        op = f"{node.inputs[0].op}[{node.attrs[0]}]" if node.op == "item" else node.op
         read = ", ".join([self(operand) for operand in operands])
-        return f"{self(node)} = {' '.join([node.op, *which])}({read})  {node.dtype}{list(shape)}"
+        return f"{self(node)} = {' '.join([op, *which])}({read})  {node.dtype}{list(shape)}"
 
 
 def reports(binding: Binding, names: Names) -> list[StepReport]:
@@ -130,6 +131,8 @@ def _buffer(name: str, block: Block) -> BufferReport:
 def _kind(step: Step) -> str:
     if isinstance(step, ChainStep):
         return "chain"
+    if isinstance(step, LoopStep | CondStep):
+        return "nested"
     return "single" if isinstance(step, SingleStep) else step.lowered.kernel.kind
 
 
@@ -138,7 +141,9 @@ def _bytes(step: Step, binding: Binding) -> int:
     total = 0
     if isinstance(step, ChainStep):
         return sum(_bytes(part, binding) for part in step.parts)
-    if isinstance(step, SingleStep):
+    if isinstance(step, LoopStep | CondStep):
+        total += sum([binding.nbytes(node) for node in step.writes])
+    elif isinstance(step, SingleStep):
         total += prod(binding.shape(step.node.shape)) * step.node.dtype.size
     else:
         total += _kernel_bytes(step.lowered, binding)

@@ -341,6 +341,15 @@ def _reduce_ones(node: Node) -> Node | None:
     return b.reshape(x, node.shape) if all(x.shape[axis] == 1 for axis in axes) else None
 
 
+def _iota_of_one_axis(node: Node) -> Node | None:
+    """A count along one of several axes is a range, spread over the others."""
+    shape, axis, dtype = node.attrs
+    if len(shape) == 1:
+        return None
+    column = b.reshape(b.iota((shape[axis],), 0, dtype), (shape[axis], *(1,) * (len(shape) - axis - 1)))
+    return column if column.shape == shape else b.broadcast(column, shape)
+
+
 def _marker(node: Node) -> Node:
     return node.inputs[0]
 
@@ -407,6 +416,7 @@ _RULES: dict[str, tuple[Rule, ...]] = {
     "pad": (_pad_nothing,),
     "concat": (_concat_one,),
     "reduce": (_reduce_ones,),
+    "iota": (_iota_of_one_axis,),
     "detach": (_marker,),
     "pass_grad": (_marker,),
 }

@@ -13,6 +13,7 @@ from engine.emit.kernel import STRIP
 
 CHUNK_COST = 32768  # additions a chunk
 CHUNK_LEAST = 1024  # elements
+STEP_BYTES = 64  # of the smallest elements that a step has at most
 
 Sizes = Mapping[str, int]
 
@@ -47,12 +48,21 @@ def at_sizes(lowered: Lowered, sizes: Sizes) -> Sized:
     offsets, scratch = [], []
     for buffer, layout in zip(lowered.kernel.buffers, lowered.layouts, strict=True):
         words += [value(dim) for dim in layout.outer]
-        words += [value(layout.inner), padded if buffer.scratch else 0]
+        own = 0
+        if buffer.scratch:
+            own = (
+                padded if layout.rows is None else value(layout.rows[0]) * STEP_BYTES // lowered.kernel.lanes
+            )
+        words += [value(layout.inner), own]
         for window in layout.windows:
             words += [value(edge) for edge in window]
+        if layout.rows is not None:
+            words += [value(dim) for dim in layout.rows]
         offsets.append(value(layout.offset) * buffer.dtype.size)
         if buffer.scratch:
-            scratch.append(chunks * padded * buffer.dtype.size)
+            scratch.append(chunks * own * buffer.dtype.size)
+    for layout in lowered.counters:
+        words += [*[value(dim) for dim in layout.outer], value(layout.inner), value(layout.offset)]
     partial = 0
     if lowered.partials:
         partial = block_count(n) if lowered.kernel.kind == "blocks" else partial_elements(rows, n)

@@ -6,12 +6,26 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from engine.compiler.access import Access
-from engine.compiler.cluster import Cluster, Finish, Place, Single
+from engine.compiler.cluster import Cluster, Hosted, Place
 from engine.compiler.fuse import MOST_NODES, Fusion, lanes_of
-from engine.compiler.loopir import Apply, Buffer, Collect, Kernel, Line, Load, Reduce, Store
-from engine.core.dtype import DType, bool_
+from engine.compiler.loopir import (
+    Apply,
+    Buffer,
+    Collect,
+    Count,
+    Draw,
+    First,
+    Kernel,
+    Line,
+    Load,
+    Loop,
+    Reduce,
+    Store,
+)
+from engine.core.dtype import DType, bool_, int64, uint32
 from engine.core.node import Node
 from engine.core.opdef import OPS
+from engine.core.region import Region
 from engine.core.walk import post_order
 
 Stage: TypeAlias = Literal["graph", "clusters", "loops"]
@@ -42,9 +56,14 @@ def _graph(targets: Sequence[Node]) -> None:
         _require(len(node.attrs) == len(row.attrs), f"{node}: attributes {node.attrs}, not {row.attrs}")
         if not node.inputs:
             continue
+        regions = [x for x in node.inputs if OPS[x.op].kind == "region"]
+        _require(not regions or node.op == "item", f"{node} reads {regions}, which only items may")
         _require(all(x.dtype in row.dtypes for x in node.inputs), f"{node}: an input's dtype is not allowed")
         shape, dtype = row.shape(node.inputs, node.attrs), row.dtype(node.inputs, node.attrs)
         _require((shape, dtype) == (node.shape, node.dtype), f"{node}: the rule gives {dtype}{list(shape)}")
+        for attr in node.attrs:
+            if isinstance(attr, Region):
+                _graph(attr.outs)
 
 
 # ---- clusters
@@ -68,10 +87,10 @@ def _clusters(fusion: Fusion) -> None:
             if fusion.home.get(node) is step:
                 done[node] = step.level + 1
         _require(
-            not isinstance(step, (Single, Finish)) or len(step.nodes) == 1, "a step of its own has one node"
+            isinstance(step, (Cluster, Hosted)) or len(step.nodes) == 1, "a step of its own has one node"
         )
-    for node in fusion.home:
-        _require(node in done, f"{node} has a home among no steps")
+    for node, step in fusion.home.items():
+        _require(isinstance(step, Hosted) or node in done, f"{node} has a home among no steps")
 
 
 def _cluster(fusion: Fusion, cluster: Cluster) -> None:
@@ -80,7 +99,7 @@ def _cluster(fusion: Fusion, cluster: Cluster) -> None:
     space, seen = cluster.space, set[Node]()
     for node, place in cluster.places.items():
         lanes = lanes_of(node)
-        _require(lanes in (0, cluster.lanes), f"{node} among elements of {cluster.lanes} bytes")
+        _require(lanes is not None and lanes in (0, *range(cluster.lanes, 9)), f"{node} in {cluster.lanes}")
         reduces = node.op == "reduce"
         _require(
             reduces or place is not Place.COLUMN, f"{node} varies along columns only, and reduces nothing"
@@ -89,7 +108,7 @@ def _cluster(fusion: Fusion, cluster: Cluster) -> None:
         for access in cluster.reads[node]:
             _access(cluster, node, access, seen)
             _require(
-                access.source.op == "constant" or access.over(reader) is not None,
+                access.source.op == "constant" or place is Place.ANYWHERE or access.over(reader) is not None,
                 f"{node} reads {access.source} along no strides of {reader}",
             )
         seen.add(node)
@@ -160,17 +179,31 @@ def _lines(kernel: Kernel, lines: Sequence[Line], values: dict[int, DType], stor
     """Every value is assigned once, before it is used, with the dtype that its reader expects."""
     for line in lines:
         match line:
-            case Load(value, buffer, fill):
+            case Load(value, buffer, fill, row):
                 own = kernel.buffers[buffer]
+                _require((row is None) != own.rows, f"buffer {buffer}: a row is picked where there are rows")
                 _require(not own.written or buffer in stored, f"buffer {buffer} is read before it is written")
                 _require((fill is None) == (not own.windows), f"buffer {buffer}: a window needs a fill")
                 _require(fill is None or values.get(fill) is own.dtype, f"v{fill} fills buffer {buffer}")
                 _assign(values, value, own.dtype)
+            case First(value):
+                _assign(values, value, bool_)
+            case Loop():
+                _loop(kernel, line, values, stored)
+            case Count(value, counter, dtype):
+                _require(counter < len(kernel.counters), f"v{value} counts by no counter")
+                _assign(values, value, dtype)
+            case Draw(words, counter, key, ordinal, turn):
+                _require(counter < len(kernel.counters), f"v{words[0]} is drawn by no counter")
+                for operand in (*key, ordinal, turn):
+                    _require(values.get(operand) is uint32, f"v{words[0]}: v{operand} is no uint32")
+                for value in words:
+                    _assign(values, value, uint32)
             case Apply(value, op, operands, dtypes, dtype):
                 _require(OPS[op].kind == "elementwise", f"{op} is not elementwise")
                 for operand, expected in zip(operands, dtypes, strict=True):
                     _require(values.get(operand) is expected, f"v{value}: v{operand} is no {expected}")
-                _require(dtype is bool_ or dtype.size == kernel.lanes, f"v{value}: {dtype} in {kernel.lanes}")
+                _require(dtype is bool_ or dtype.size >= kernel.lanes, f"v{value}: {dtype} in {kernel.lanes}")
                 _assign(values, value, dtype)
             case Reduce(value, _, operand, dtype):
                 _require(values.get(operand) is dtype, f"v{value} reduces v{operand}")
@@ -180,11 +213,27 @@ def _lines(kernel: Kernel, lines: Sequence[Line], values: dict[int, DType], stor
             case Collect(buffer, _, operand):
                 _require(kernel.buffers[buffer].partial, f"buffer {buffer} collects nothing")
                 _require(operand in values, f"v{operand} is collected before it is there")
-            case Store(buffer, value):
+            case Store(buffer, value, row):
+                _require((row is None) != kernel.buffers[buffer].rows, f"a row of buffer {buffer} is written")
                 _require(kernel.buffers[buffer].written, f"buffer {buffer} is only read")
                 _require(buffer not in stored, f"buffer {buffer} is written twice")
                 _require(values.get(value) is kernel.buffers[buffer].dtype, f"v{value} into buffer {buffer}")
                 stored.add(buffer)
+
+
+def _loop(kernel: Kernel, loop: Loop, values: dict[int, DType], stored: set[int]) -> None:
+    """Carries are there after the loop; what its body computes is not."""
+    _require(loop.count is not None or loop.limit is not None, f"v{loop.turn} counts without end")
+    _require(loop.limit is None or loop.limit < len(kernel.counters), f"v{loop.turn} has no such limit")
+    for carry in loop.carries:
+        _require(values.get(carry.first) is carry.dtype, f"v{carry.value} begins as v{carry.first}")
+        _assign(values, carry.value, carry.dtype)
+    inner = values | {loop.turn: int64}
+    _lines(kernel, loop.body, inner, stored)
+    for carry in loop.carries:
+        _require(inner.get(carry.next) is carry.dtype, f"v{carry.value} becomes v{carry.next}")
+    for flag in (loop.stop, loop.active):
+        _require(flag is None or inner.get(flag) is bool_, f"v{flag} ends a loop and is no bool")
 
 
 def _assign(values: dict[int, DType], value: int, dtype: DType) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from engine.core.dim import Dim, Shape
-from engine.core.dtype import DType, int64
+from engine.core.dtype import DType, int64, uint32
 from engine.core.node import Node
 from engine.core.opdef import make
+from engine.core.region import LoopBody, Region, Save
 
 ReduceKind: TypeAlias = Literal["sum", "prod", "max", "min", "any", "all"]
 ScanKind: TypeAlias = Literal["sum", "prod", "max"]
@@ -40,9 +41,11 @@ def iota(shape: Shape, axis: int, dtype: DType = int64) -> Node:
     return make("iota", (), shape, axis, dtype)
 
 
-def random_bits(key: Node, ordinal: Node, shape: Shape) -> Node:
-    """uint32 words of Philox 4x32-10 for ``key`` uint32[2] and call number ``ordinal`` uint32[]."""
-    return make("random_bits", (key, ordinal), shape)
+def random_bits(key: Node, ordinal: Node, shape: Shape, turn: Node | None = None) -> Node:
+    """uint32 words of Philox 4x32-10 for ``key`` uint32[2], call number ``ordinal`` uint32[] and, in a loop,
+    the ``turn`` uint32[], which is 0 elsewhere.
+    """
+    return make("random_bits", (key, ordinal, constant(0, uint32) if turn is None else turn), shape)
 
 
 # ---- elementwise, one operand
@@ -291,6 +294,40 @@ def pass_grad(x: Node) -> Node:
 def keep(x: Node) -> Node:
     """``x``, which is stored rather than computed again."""
     return make("keep", (x,))
+
+
+# ---- regions
+
+
+def loop(  # noqa: PLR0917  a loop's parts, in their order
+    body: LoopBody,
+    carries: tuple[Node, ...],
+    constants: tuple[Node, ...],
+    limit: Dim | None,
+    count: Node | None = None,
+    save: Save = "every",
+) -> Node:
+    """``limit`` turns of ``body``; with ``count``, an int64 scalar, that many (none where it is negative) and
+    at most ``limit``.
+
+    Items: 0 the number of turns taken, int64 of the shape of ``body.stop``; then the carries after the last
+    turn; then a stack of each slice, of shape (limit, …), zeros where no turn was taken. ``save`` concerns
+    the gradient.
+    """
+    counts = () if count is None else (count,)
+    return make("loop", (*counts, *carries, *constants), body, limit, save)
+
+
+def cond(pred: Node, then: Region, otherwise: Region, operands: tuple[Node, ...]) -> Node:
+    """The results of ``then`` where ``pred``, a bool scalar, holds, else those of ``otherwise``; items in
+    their order. Only the branch that is taken is computed.
+    """
+    return make("cond", (pred, *operands), then, otherwise)
+
+
+def item(node: Node, index: int) -> Node:
+    """A result of a loop or a condition."""
+    return make("item", (node,), index)
 
 
 # ---- compositions that rules and front ends share

@@ -57,7 +57,7 @@ def last(inputs: Inputs, attrs: Attrs) -> DType:
 def random_bits(inputs: Inputs, attrs: Attrs) -> DType:
     for operand in inputs:
         if operand.dtype is not uint32:
-            raise DTypeError(f"key and ordinal must be uint32, one is {operand.dtype}")
+            raise DTypeError(f"key, ordinal and turn must be uint32, one is {operand.dtype}")
     return uint32
 
 
@@ -76,6 +76,10 @@ def reduce(inputs: Inputs, attrs: Attrs) -> DType:
 
 def position(inputs: Inputs, attrs: Attrs) -> DType:
     return int64
+
+
+def truth(inputs: Inputs, attrs: Attrs) -> DType:
+    return bool_
 
 
 def gather(inputs: Inputs, attrs: Attrs) -> DType:

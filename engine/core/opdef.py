@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -11,13 +11,17 @@ from engine.core.dtype import DType
 from engine.core.node import Node
 from engine.errors import DTypeError
 
-Kind: TypeAlias = Literal["leaf", "elementwise", "movement", "reduce", "dot", "index", "marker"]
+Kind: TypeAlias = Literal[
+    "leaf", "elementwise", "movement", "reduce", "dot", "index", "marker", "region", "item"
+]
 Inputs: TypeAlias = tuple[Node, ...]
 Attrs: TypeAlias = tuple[Any, ...]
 ShapeRule: TypeAlias = Callable[[Inputs, Attrs], Shape]
 DTypeRule: TypeAlias = Callable[[Inputs, Attrs], DType]
 GradientRule: TypeAlias = Callable[[Node, Node], tuple[Node | None, ...]]
 """Maps a node and the cotangent of its value to the cotangent of each input; None where none flows."""
+RegionRule: TypeAlias = Callable[[Node, Mapping[int, Node], Sequence[bool]], tuple[Node | None, ...]]
+"""As GradientRule, from the cotangents of those results that have one; told which inputs' are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +49,13 @@ class OpDef:
 
     ``arity`` is the number of inputs, or None for any number. ``attrs`` names the attributes in their order.
     ``dtypes`` are those that any input may have; ``shape`` and ``dtype`` give the result's and raise for
-    inputs that do not fit. ``gradient`` is None where no gradient flows to any input. ``c`` is the C
-    expression over vectors, with ``{0}``, ``{1}`` … for operands, ``{t}`` for the suffix of the first
-    operand's dtype (of the value's dtype for ``select``) and ``{u}`` for that of the result. Predicates are
-    masks of the operand's lane width. Elementwise primitives have one, all others have none. ``cost`` is
-    arithmetic per element in units of one addition; fusion weighs recomputing against storing with it.
-    ``samples`` are what the tests of value and gradient are generated from: tuples of operand values for
-    elementwise primitives, ``Case`` for the others.
+    inputs that do not fit. ``gradient`` is None where no gradient flows to any input; regions, which have
+    several results, have a RegionRule. ``c`` is the C expression over vectors, with ``{0}``, ``{1}`` … for
+    operands, ``{t}`` for the suffix of the first operand's dtype (of the value's dtype for ``select``) and
+    ``{u}`` for that of the result. Predicates are masks of the operand's lane width. Elementwise primitives
+    have one, all others have none. ``cost`` is arithmetic per element in units of one addition; fusion weighs
+    recomputing against storing with it. ``samples`` are what the tests of value and gradient are generated
+    from: tuples of operand values for elementwise primitives, ``Case`` for the others.
     """
 
     name: str
@@ -61,7 +65,7 @@ class OpDef:
     dtypes: tuple[DType, ...]
     shape: ShapeRule
     dtype: DTypeRule
-    gradient: GradientRule | None
+    gradient: GradientRule | RegionRule | None
     samples: tuple[tuple[float, ...] | Case, ...]
     cost: int = 1
     c: str | None = None

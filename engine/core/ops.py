@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import inf, nan
 from typing import Any, TypeAlias
 
-from engine.autodiff import rules
-from engine.core import dtypes, shapes
+from engine.autodiff import loops, rules
+from engine.core import dtypes, region, shapes
 from engine.core.dtype import ALL, FLOATS, INTS, NUMBERS, DType, bool_, float64, int32, int64, uint32
 from engine.core.opdef import (
     Attrs,
@@ -20,6 +20,7 @@ from engine.core.opdef import (
     Inputs,
     Kind,
     OpDef,
+    RegionRule,
     ShapeRule,
     Values,
     define,
@@ -120,7 +121,7 @@ def _define(  # noqa: PLR0917  a row of the table
     accepts: tuple[DType, ...],
     shape: ShapeRule,
     dtype: DTypeRule,
-    gradient: GradientRule | None,
+    gradient: GradientRule | RegionRule | None,
     cost: int,
     *samples: Case,
 ) -> None:
@@ -135,8 +136,8 @@ _define("parameter", "leaf", 0, ("name",), (), shapes.scalar, _unmade, None, 0)
 _define("constant", "leaf", 0, ("raw",), (), shapes.scalar, _unmade, None, 0)
 _define("iota", "leaf", 0, ("shape", "axis", "dtype"), (), shapes.iota, dtypes.last, None, 1,
         Case((), ((2, 3), 1, int64)))
-_define("random_bits", "leaf", 2, ("shape",), (uint32,), shapes.random_bits, dtypes.random_bits, None, 30,
-        Case((Values((7, 9), uint32), Values(3, uint32)), ((2, 5),)))
+_define("random_bits", "leaf", 3, ("shape",), (uint32,), shapes.random_bits, dtypes.random_bits, None, 30,
+        Case((Values((7, 9), uint32), Values(3, uint32), Values(0, uint32)), ((2, 5),)))
 
 _define("reshape", "movement", 1, ("shape",), ALL, shapes.reshape, dtypes.same, rules.reshape, 0,
         Case(((2, 3),), ((3, 2),)), Case(((1, 0),), ((0, 4),)), Case(((),), ((1, 1),)))
@@ -185,3 +186,9 @@ _define("scatter", "index", None, ("kind", "mode"), ALL, shapes.scatter, dtypes.
 _define("detach", "marker", 1, (), ALL, shapes.same, dtypes.same, None, 0, Case(((2, 3),)))
 _define("pass_grad", "marker", 1, (), ALL, shapes.same, dtypes.same, rules.same, 0, Case(((2, 3),)))
 _define("keep", "marker", 1, (), ALL, shapes.same, dtypes.same, rules.same, 0, Case(((2, 3),)))
+
+_define("loop", "region", None, ("body", "limit", "save"), ALL, region.loop_shape, dtypes.position,
+        loops.gradient_of_loop, 0)
+_define("cond", "region", None, ("then", "otherwise"), ALL, region.cond_shape, dtypes.truth,
+        loops.gradient_of_cond, 0)
+_define("item", "item", 1, ("index",), ALL, region.item_shape, region.item_dtype, None, 0)

@@ -66,10 +66,11 @@ def same(inputs: Inputs, attrs: Attrs) -> Shape:
 
 
 def random_bits(inputs: Inputs, attrs: Attrs) -> Shape:
-    key, ordinal = inputs
-    if key.shape != (2,) or ordinal.shape != ():
+    key, ordinal, turn = inputs
+    if key.shape != (2,) or ordinal.shape != () or turn.shape != ():
         raise ShapeError(
-            f"key has shape {text(key.shape)} and ordinal {text(ordinal.shape)}; they must be (2,) and ()"
+            f"key has shape {text(key.shape)}, ordinal {text(ordinal.shape)} and turn {text(turn.shape)}; "
+            "they must be (2,), () and ()"
         )
     return check_sizes(attrs[0])
 

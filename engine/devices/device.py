@@ -35,6 +35,9 @@ class Device(Protocol):
         self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Array], shape: tuple[int, ...], dtype: DType
     ) -> Array: ...
 
+    def run_region(self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """All results of a loop or a condition."""
+
 
 @cache
 def default_device() -> Device:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any
 
 from engine.core.node import Node
 from engine.core.walk import post_order
-from engine.devices.array import Array, view
+from engine.devices.array import Array
 from engine.devices.device import Device
+from engine.devices.regions import computed
 from engine.errors import DeviceError
 
 
@@ -24,19 +25,13 @@ def evaluate(nodes: Sequence[Node], device: Device) -> list[Array]:
     for node in order:
         for operand in node.inputs:
             readers[operand] = readers.get(operand, 0) + 1
-    values: dict[Node, Array] = {}
+    values: dict[Node, Any] = {}  # of a region node all its results
     for node in order:
-        op = node.op
         operands = node.inputs
         arrays = [operand.value or values[operand] for operand in operands]
-        result = view(op, node.attrs, arrays[0]) if arrays and isinstance(arrays[0], Array) else None
-        if result is None:
-            if not arrays and op in ("input", "parameter"):
-                raise DeviceError(
-                    f"{node} has no value: give it one before anything that reads it is evaluated"
-                )
-            result = device.run(op, node.attrs, arrays, cast("tuple[int, ...]", node.shape), node.dtype)
-        values[node] = result
+        if not arrays and node.op in ("input", "parameter"):
+            raise DeviceError(f"{node} has no value: give it one before anything that reads it is evaluated")
+        values[node] = computed(node, arrays, device)
         for operand in operands:
             left = readers[operand] - 1
             readers[operand] = left

@@ -7,19 +7,16 @@ windows}. Where chunks are lanes, the third word counts lanes.
 
 from __future__ import annotations
 
-import math
-import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from engine.compiler.loopir import Apply, Buffer, Collect, Constant, Kernel, Line, Load, Reduce, Stage, Store
-from engine.core.dtype import DType, bool_, float32, float64
+from engine.compiler.loopir import Apply, Buffer, Collect, Draw, Kernel, Loop, Reduce, Stage, Store
+from engine.core.dtype import DType, float32, float64
 from engine.core.opdef import OPS
-from engine.emit.c import LANES_4, LANES_8, expression
+from engine.emit.lines import HEAD_WORDS, OPERATIONS, LinePrinter, indent, neutral, word_offsets
 
-HEAD_WORDS = 4
 EXPENSIVE_PASS = 60  # additions an element
+DRAW_COST = OPS["random_bits"].cost
 STRIP = 64  # columns that a column kernel takes at once
-_OPERATIONS = {"sum": "GM_SUM", "prod": "GM_PROD", "max": "GM_MAX", "min": "GM_MIN"}
 
 
 def print_kernel(kernel: Kernel, name: str) -> str:
@@ -39,26 +36,16 @@ def rows_signature(name: str) -> str:
 
 def word_count(kernel: Kernel) -> int:
     """The length of a kernel's ``dims``."""
-    return _word_offsets(kernel)[-1]
-
-
-def _word_offsets(kernel: Kernel) -> list[int]:
-    """Where the words of each buffer begin, and where the last ones end."""
-    offsets = [HEAD_WORDS + kernel.rank]
-    for buffer in kernel.buffers:
-        offsets.append(offsets[-1] + kernel.rank + 2 + 2 * len(buffer.windows))
-    return offsets
+    return word_offsets(kernel)[-1]
 
 
 class _Printer:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.lanes = LANES_4 if kernel.lanes == 4 else LANES_8
-        self.width = "LF" if kernel.lanes == 4 else "LD"
-        self.types: dict[int, DType] = {}
-        self.words = _word_offsets(kernel)[:-1]
         floats = any(own.written and own.dtype in (float32, float64) for own in kernel.buffers)
         self.streams = kernel.kind == "each" and floats
+        self.lines = LinePrinter(kernel, self.streams)
+        self.width = self.lines.width
 
     def text(self, name: str) -> str:
         kernel = self.kernel
@@ -70,23 +57,23 @@ class _Printer:
             "finish": self._finish,
             "total": self._total,
         }
-        constants = _indent(self._constants(kernel.constants))
+        constants = indent(self.lines.constants(kernel.constants))
         if kernel.kind in frames:
-            return "\n".join([*lines, *constants, *_indent(frames[kernel.kind]()), "}", ""])
+            return "\n".join([*lines, *constants, *indent(frames[kernel.kind]()), "}", ""])
         rows = [
             f"{rows_signature(name)} {{",
             *constants,
             "    const int64_t n = d[1];",
             *(["    const int stream = d[0] * n >= GM_STREAM;"] if self.streams else []),
-            *_indent(self._first_row()),
+            *indent(self._first_row()),
             "    for (int64_t r = r0; r < r1; r++) {",
-            *_indent(self._row(), 2),
-            *_indent(self._next_row(), 2),
+            *indent(self._row(), 2),
+            *indent(self._next_row(), 2),
             "    }",
             *(["    if (stream) stream_end();"] if self.streams else []),
             "}",
         ]
-        return "\n".join([*rows, *lines, *_indent(self._cut(name)), "}", ""])
+        return "\n".join([*rows, *lines, *indent(self._cut(name)), "}", ""])
 
     # ---- the frame
 
@@ -107,10 +94,10 @@ class _Printer:
         """What happens for row r, whose indices are i0, i1 …"""
         lines = self._pointers()
         for stage in self.kernel.stages:
-            lines += self._row_lines(stage.row)
+            lines += self.lines.row(stage.row)
             if stage.inner:
                 lines += self._pass(stage)
-        return [*lines, *self._row_lines(self.kernel.last)]
+        return [*lines, *self.lines.row(self.kernel.last)]
 
     def _lanes(self) -> list[str]:
         """Rows in the order of their lanes' chains: chunks own lanes, so that no two collect into one."""
@@ -121,8 +108,8 @@ class _Printer:
             "    const int first = t % GM_TREE_BLOCK == 0;",
             "    for (int64_t lane = l0; lane < l1 && t + lane < rows; lane++) {",
             "        const int64_t r = t + lane, partial = (t / GM_TREE_BLOCK * lanes + lane) * n;",
-            *_indent(self._indices("r"), 2),
-            *_indent(self._row(), 2),
+            *indent(self._indices("r"), 2),
+            *indent(self._row(), 2),
             "    }",
             "}",
         ]
@@ -131,7 +118,7 @@ class _Printer:
         """The end of the tree whose lanes another kernel has collected."""
         ((collect,),) = [stage.inner for stage in self.kernel.stages]
         assert isinstance(collect, Collect)
-        s, op = self.lanes[self.kernel.buffers[0].dtype].suffix, _OPERATIONS[collect.kind]
+        s, op = self.kernel.buffers[0].dtype.suffix, OPERATIONS[collect.kind]
         return [f"gm_finish_{s}({op}, bufs[0], d[0], d[1], chunk * {STRIP}, bufs[1]);"]
 
     def _blocks(self) -> list[str]:
@@ -143,25 +130,46 @@ class _Printer:
         ]
         lines = ["const int64_t n = d[1], partial = 0, b0 = chunk * d[2] * GM_TREE_BLOCK;"]
         lines += ["const int64_t b1 = b0 + d[2] * GM_TREE_BLOCK < n ? b0 + d[2] * GM_TREE_BLOCK : n;"]
-        lines += [*self._pointers(), *self._row_lines(stage.row)]
+        lines += [*self._pointers(), *self.lines.row(stage.row)]
+        expensive = _is_expensive(stage)
+        block = self._long_block if expensive else self._block
         lines += [
             "for (int64_t b = b0; b < b1; b += GM_TREE_BLOCK) {",
-            *_indent(self._block(stage, accumulators)),
+            *indent(block(stage, accumulators)),
         ]
         for line in collects:
             s, op, k = (
-                self.lanes[self.kernel.buffers[line.buffer].dtype].suffix,
-                _OPERATIONS[line.kind],
+                self.kernel.buffers[line.buffer].dtype.suffix,
+                OPERATIONS[line.kind],
                 line.buffer,
             )
-            lines.append(f"    stn_{s}(p{k} + b / GM_TREE_BLOCK, fold_{s}({op}, GM_LIST_{s}(ap{k}_)), 1);")
+            folded = f"gm_fold_{s}({op}, ap{k}_)" if expensive else f"fold_{s}({op}, GM_LIST_{s}(ap{k}_))"
+            lines.append(f"    stn_{s}(p{k} + b / GM_TREE_BLOCK, {folded}, 1);")
         return [*lines, "}"]
+
+    def _long_block(self, stage: Stage, accumulators: Sequence[tuple[str, DType, str]]) -> list[str]:
+        """As ``_block``, step by step: the lanes of a tree are an array in memory, and the text is built
+        once.
+        """
+        lines, width = ["const int64_t e = b + GM_TREE_BLOCK < n ? b + GM_TREE_BLOCK : n;"], self.width
+        for name, dtype, reduction in accumulators:
+            lane, count = self.lines.lane(dtype), f"GM_LANES / {self.lines.count(dtype)}"
+            lines.append(f"{lane.vector} a{name}_[{count}];")
+            value = f"set1_{lane.suffix}({neutral(reduction, dtype)})"
+            lines.append(f"for (int k = 0; k < {count}; k++) a{name}_[k] = {value};")
+        return [
+            *lines,
+            f"for (int64_t j = b; j < e; j += {width}) {{",
+            f"    const int64_t m = e - j, u = (j - b) / {width} % (GM_LANES / {width});",
+            *indent(self.lines.inner(stage.inner, None)),
+            "}",
+        ]
 
     def _total(self) -> list[str]:
         """The end of the tree whose blocks another kernel has collected."""
         ((collect,),) = [stage.inner for stage in self.kernel.stages]
         assert isinstance(collect, Collect)
-        s, op = self.lanes[self.kernel.buffers[0].dtype].suffix, _OPERATIONS[collect.kind]
+        s, op = self.kernel.buffers[0].dtype.suffix, OPERATIONS[collect.kind]
         return [f"gm_total_{s}({op}, bufs[0], d[1], bufs[1]);"]
 
     def _indices(self, row: str) -> list[str]:
@@ -191,24 +199,28 @@ class _Printer:
         return [text]
 
     def _pointers(self) -> list[str]:
-        """The start of the row in each buffer."""
+        """The start of the row in each buffer, and of its numbers."""
         kernel, rank = self.kernel, self.kernel.rank
         lines = ["const int64_t i0 = r;"] if rank == 1 else []
         for k, buffer in enumerate(kernel.buffers):
-            own = self.words[k]
+            own = self.lines.words[k]
             place = "".join(f" + i{axis} * d[{own + axis}]" for axis in range(rank))
             if buffer.scratch or buffer.partial:
                 place = " + partial" if buffer.partial else f" + chunk * d[{own + rank + 1}]"
             const = "" if buffer.written else "const "
-            scalar = self.lanes[buffer.dtype].scalar
+            scalar = self.lines.lane(buffer.dtype).scalar
             lines.append(f"{const}{scalar} *p{k} = ({const}{scalar} *)bufs[{k}]{place};")
             if buffer.windows:
                 lines.append(self._edges(k, buffer))
+        for counter in range(len(kernel.counters)):
+            own = self.lines.words[len(kernel.buffers) + counter]
+            place = "".join(f" + i{axis} * d[{own + axis}]" for axis in range(rank))
+            lines.append(f"const int64_t n{counter} = d[{own + rank + 1}]{place};")
         return lines
 
     def _edges(self, k: int, buffer: Buffer) -> str:
         """From where to where the row is in the buffer: nowhere if it is outside along an outer axis."""
-        rank, edges = self.kernel.rank, self.words[k] + self.kernel.rank + 2
+        rank, edges = self.kernel.rank, self.lines.words[k] + self.kernel.rank + 2
         low, high, inside = "0", "n", []
         for axis in buffer.windows:
             if axis == rank:
@@ -229,18 +241,18 @@ class _Printer:
     def _plain_pass(self, stage: Stage) -> list[str]:
         """Whole vectors, then what is left; in one loop where the text is costly to build twice."""
         width = self.width
-        if sum(OPS[line.op].cost for line in stage.inner if isinstance(line, Apply)) >= EXPENSIVE_PASS:
+        if _is_expensive(stage):
             head = f"for (int64_t j = c0; j < c1; j += {width}) {{"
             return [
                 head,
                 "    const int64_t m = c1 - j;",
-                *_indent(self._inner_lines(stage.inner, None)),
+                *indent(self.lines.inner(stage.inner, None)),
                 "}",
             ]
         lines = ["{", "    int64_t j = c0;", f"    for (; j + {width} <= c1; j += {width}) {{"]
-        lines += _indent(self._inner_lines(stage.inner, whole=True), 2)
+        lines += indent(self.lines.inner(stage.inner, whole=True), 2)
         lines += ["    }", "    if (j < c1) {", "        const int64_t m = c1 - j;"]
-        lines += _indent(self._inner_lines(stage.inner, whole=False), 2)
+        lines += indent(self.lines.inner(stage.inner, whole=False), 2)
         return [*lines, "    }", "}"]
 
     def _reducing_pass(self, stage: Stage, reductions: Sequence[Reduce]) -> list[str]:
@@ -249,10 +261,9 @@ class _Printer:
         """
         starts, counted, totals = [], [], []
         for line in reductions:
-            k, lane, op = line.value, self.lanes[line.dtype], _OPERATIONS[line.kind]
-            s, neutral = lane.suffix, _neutral(line.kind, line.dtype)
-            self.types[k] = line.dtype
-            empty = "0" if line.kind == "sum" else neutral
+            k, lane, op = line.value, self.lines.lane(line.dtype), OPERATIONS[line.kind]
+            s, empty = lane.suffix, "0" if line.kind == "sum" else neutral(line.kind, line.dtype)
+            self.lines.single(k, line.dtype)
             starts += [f"{lane.vector} v{k} = set1_{s}({empty});", f"gm_counter_{s} k{k};"]
             counted += [
                 f"v{k} = fold_{s}({op}, GM_LIST_{s}(a{k}_));",
@@ -263,23 +274,23 @@ class _Printer:
         return [
             *starts,
             "for (int64_t b = 0; b < n; b += GM_TREE_BLOCK) {",
-            *_indent([*self._block(stage, accumulators), *counted]),
+            *indent([*self._block(stage, accumulators), *counted]),
             "}",
             *totals,
         ]
 
     def _block(self, stage: Stage, accumulators: Sequence[tuple[str, DType, str]]) -> list[str]:
         """The elements of block b, taken into accumulators: their names, dtypes and kinds of reduction."""
-        width, kind = self.width, self.lanes[accumulators[0][1]].suffix
-        body = [f"const int64_t j = s + i * {width};", *self._inner_lines(stage.inner, whole=True)]
-        macro = ["#define ROUND(i) {", *_indent(body), "}"]
+        width, kind = self.width, "f32" if self.kernel.lanes == 4 else "f64"
+        body = [f"const int64_t j = s + i * {width};", *self.lines.inner(stage.inner, whole=True)]
+        macro = ["#define ROUND(i) {", *indent(body), "}"]
         rest = [
             f"const int64_t u = (e - s) / {width}, j = s + u * {width}, m = e - j;",
-            *self._inner_lines(stage.inner, whole=False),
+            *self.lines.inner(stage.inner, whole=False),
         ]
         lines = ["const int64_t e = b + GM_TREE_BLOCK < n ? b + GM_TREE_BLOCK : n;"]
         for name, dtype, reduction in accumulators:
-            lines.append(f"GM_START_{self.lanes[dtype].suffix}(a{name}_, {_neutral(reduction, dtype)});")
+            lines.append(f"GM_START_{dtype.suffix}(a{name}_, {neutral(reduction, dtype)});")
         return [
             *lines,
             "int64_t s = b;",
@@ -293,7 +304,7 @@ class _Printer:
             "#undef ROUND",
             "#undef REST",
             f"if ((e - s) % {width}) {{",
-            *_indent(rest),
+            *indent(rest),
             "}",
         ]
 
@@ -304,14 +315,13 @@ class _Printer:
         kernel, width = self.kernel, self.width
         (stage,) = kernel.stages
         reductions = [line for line in stage.inner if isinstance(line, Reduce)]
-        per_strip = f"({STRIP} / {width})"
         lines = ["const int64_t rows = d[0], n = d[1];", f"const int64_t c0 = chunk * {STRIP};"]
         lines += [
             f"const int64_t c1 = c0 + {STRIP} < n ? c0 + {STRIP} : n;",
             f"const int vectors = (int)((c1 - c0 + {width} - 1) / {width});",
         ]
         for line in reductions:
-            vector = self.lanes[line.dtype].vector
+            vector, per_strip = self.lines.lane(line.dtype).vector, self._per_strip(line.dtype)
             lines.append(
                 f"{vector} a{line.value}[GM_LANES * {per_strip}], t{line.value}[GM_NODES * {per_strip}];"
             )
@@ -319,22 +329,22 @@ class _Printer:
         lines += ["    const int64_t length = b + GM_TREE_BLOCK < rows ? GM_TREE_BLOCK : rows - b;"]
         lines += [
             "    for (int64_t r = b; r < b + length; r++) {",
-            *_indent([*self._indices("r"), *self._pointers()], 2),
+            *indent([*self._indices("r"), *self._pointers()], 2),
         ]
-        lines += [f"        const int64_t lane = (r - b) % GM_LANES * {per_strip};"]
-        lines += _indent(self._row_lines(stage.row), 2)
+        lines += [f"        const int64_t lane = (r - b) % GM_LANES * ({STRIP} / {width});"]
+        lines += indent(self.lines.row(stage.row), 2)
         lines += ["        for (int u = 0; u < vectors; u++) {"]
         lines += [f"            const int64_t j = c0 + u * {width}, m = c1 - j;"]
-        lines += _indent(self._inner_lines(stage.inner, whole=None), 3)
-        lines += ["        }", "    }", *_indent(self._close_block(reductions, per_strip)), "}"]
-        lines += self._column_results(reductions, per_strip)
+        lines += indent(self.lines.inner(stage.inner, whole=None), 3)
+        lines += ["        }", "    }", *indent(self._close_block(reductions)), "}"]
+        lines += self._column_results(reductions)
         return lines
 
-    def _close_block(self, reductions: Sequence[Reduce], per_strip: str) -> list[str]:
+    def _close_block(self, reductions: Sequence[Reduce]) -> list[str]:
         """Halves the lanes of a finished block of rows and counts it."""
         lines = []
         for line in reductions:
-            s, op = self.lanes[line.dtype].suffix, _OPERATIONS[line.kind]
+            s, op, per_strip = line.dtype.suffix, OPERATIONS[line.kind], self._per_strip(line.dtype)
             a, t = f"a{line.value}", f"t{line.value}"
             merge = f"gm_merge_{s}({op}, {per_strip}, "
             lines += [
@@ -344,175 +354,55 @@ class _Printer:
                 f"for (int u = 0; u < {per_strip}; u++) {t}[count * {per_strip} + u] = {a}[u];",
             ]
         lines += ["count++;", "for (int64_t bits = b / GM_TREE_BLOCK; bits & 1; bits >>= 1, count--) {"]
-        lines += _indent(self._merge_neighbours(reductions, per_strip))
+        lines += indent(self._merge_neighbours(reductions))
         return [*lines, "}"]
 
-    def _merge_neighbours(self, reductions: Sequence[Reduce], per_strip: str) -> list[str]:
-        return [
-            f"gm_merge_{self.lanes[line.dtype].suffix}({_OPERATIONS[line.kind]}, {per_strip}, "
-            f"t{line.value} + (count - 2) * {per_strip}, t{line.value} + (count - 1) * {per_strip});"
-            for line in reductions
-        ]
+    def _merge_neighbours(self, reductions: Sequence[Reduce]) -> list[str]:
+        lines = []
+        for line in reductions:
+            per_strip, t = self._per_strip(line.dtype), f"t{line.value}"
+            lines.append(
+                f"gm_merge_{line.dtype.suffix}({OPERATIONS[line.kind]}, {per_strip}, "
+                f"{t} + (count - 2) * {per_strip}, {t} + (count - 1) * {per_strip});"
+            )
+        return lines
 
-    def _column_results(self, reductions: Sequence[Reduce], per_strip: str) -> list[str]:
-        lines = ["for (; count > 1; count--) {", *_indent(self._merge_neighbours(reductions, per_strip)), "}"]
+    def _per_strip(self, dtype: DType) -> str:
+        """The vectors of a strip."""
+        return f"({STRIP} / {self.lines.count(dtype)})"
+
+    def _column_results(self, reductions: Sequence[Reduce]) -> list[str]:
+        kernel = self.kernel
+        lines = ["for (; count > 1; count--) {", *indent(self._merge_neighbours(reductions)), "}"]
         lines += [
             "for (int u = 0; u < vectors; u++) {",
             f"    const int64_t j = c0 + u * {self.width}, m = c1 - j;",
         ]
         for line in reductions:
-            lane = self.lanes[line.dtype]
-            empty = "0" if line.kind == "sum" else _neutral(line.kind, line.dtype)
-            lines.append(
-                f"    const {lane.vector} v{line.value} = "
-                f"rows ? t{line.value}[u] : set1_{lane.suffix}({empty});"
-            )
-            self.types[line.value] = line.dtype
-        for store in self.kernel.last:
+            lane, k = self.lines.lane(line.dtype), line.value
+            empty = "0" if line.kind == "sum" else neutral(line.kind, line.dtype)
+            self.lines.whole(k, line.dtype)
+            parts = self.lines.names(k, line.dtype)
+            for part, name in enumerate(parts):
+                at = "u" if len(parts) == 1 else f"u * 2 + {part}"
+                lines.append(
+                    f"    const {lane.vector} {name} = rows ? t{k}[{at}] : set1_{lane.suffix}({empty});"
+                )
+        for store in kernel.last:
             if isinstance(store, Store):
                 k = store.buffer
-                lane = self.lanes[self.kernel.buffers[k].dtype]
+                lane = self.lines.lane(kernel.buffers[k].dtype)
                 lines.append(f"    {lane.scalar} *p{k} = ({lane.scalar} *)bufs[{k}];")
-                lines.append(f"    {self._stored(store, whole=None)}")
+        lines += indent(self.lines.inner(kernel.last, whole=None))
         return [*lines, "}"]
 
-    # ---- lines
 
-    def _constants(self, constants: Iterable[Constant]) -> list[str]:
-        lines = []
-        for constant in constants:
-            lane = self.lanes[constant.dtype]
-            self.types[constant.value] = constant.dtype
-            value = self._everywhere(constant.dtype, literal(constant))
-            lines.append(f"const {lane.vector} v{constant.value} = {value};")
-        return lines
-
-    def _everywhere(self, dtype: DType, scalar: str) -> str:
-        lane = self.lanes[dtype]
-        if dtype is bool_:
-            return f"set1_{'i32' if self.kernel.lanes == 4 else 'i64'}({scalar} ? -1 : 0)"
-        return f"set1_{lane.suffix}({scalar})"
-
-    def _row_lines(self, lines: Iterable[Line]) -> list[str]:
-        result = []
-        for line in lines:
-            if isinstance(line, Load):
-                dtype = self.kernel.buffers[line.buffer].dtype
-                self.types[line.value] = dtype
-                vector = self.lanes[dtype].vector
-                result.append(
-                    f"const {vector} v{line.value} = {self._everywhere(dtype, f'p{line.buffer}[0]')};"
-                )
-            elif isinstance(line, Apply):
-                result.append(self._applied(line))
-            elif isinstance(line, Store):
-                lane = self.lanes[self.kernel.buffers[line.buffer].dtype]
-                result.append(f"{lane.store}n_{lane.suffix}(p{line.buffer}, v{line.value}, 1);")
-        return result
-
-    def _inner_lines(self, lines: Iterable[Line], whole: bool | None) -> list[str]:
-        """``whole``: full vectors, vectors of which only ``m`` elements exist, or (None) to be asked."""
-        result = []
-        for line in lines:
-            if isinstance(line, Load):
-                result.append(self._loaded(line, whole))
-            elif isinstance(line, Apply):
-                result.append(self._applied(line))
-            elif isinstance(line, Store):
-                result.append(self._stored(line, whole))
-            elif isinstance(line, Collect) and self.kernel.kind == "blocks":
-                dtype = self.kernel.buffers[line.buffer].dtype
-                result.append(self._taken(f"p{line.buffer}", line, dtype, whole))
-            elif isinstance(line, Collect):
-                result.append(self._collected(line, whole))
-            elif self.kernel.kind == "columns":
-                result.append(self._taken_by_column(line))
-            else:
-                result.append(self._taken(str(line.value), line, line.dtype, whole))
-        return result
-
-    def _loaded(self, line: Load, whole: bool | None) -> str:
-        buffer: Buffer = self.kernel.buffers[line.buffer]
-        self.types[line.value] = buffer.dtype
-        lane = self.lanes[buffer.dtype]
-        p, k = f"p{line.buffer} + j", line.buffer
-        stride = f"d[{self.words[k] + self.kernel.rank}]" if buffer.along == "strided" else "1"
-        if buffer.windows:
-            stride = "0" if buffer.along == "repeat" else stride
-            value = f"ldw_{lane.suffix}(p{k}, {stride}, j, low{k}, high{k}, v{line.fill})"
-        elif buffer.along == "strided":
-            count = self.width if whole else "m" if whole is False else f"m < {self.width} ? m : {self.width}"
-            value = f"ldsn_{lane.suffix}(p{line.buffer} + j * {stride}, {stride}, {count})"
-        else:
-            full, part = f"{lane.load}_{lane.suffix}({p})", f"{lane.load}n_{lane.suffix}({p}, m)"
-            value = full if whole else part if whole is False else f"m >= {self.width} ? {full} : {part}"
-        return f"const {lane.vector} v{line.value} = {value};"
-
-    def _applied(self, line: Apply) -> str:
-        lane = self.lanes[line.dtype]
-        self.types[line.value] = line.dtype
-        names = [f"v{operand}" for operand in line.operands]
-        text = names[0]  # of a bitcast: the cast below keeps the bits, and integers have no NaN to replace
-        if line.op != "bitcast" or line.dtypes[0] in (float32, float64):
-            text = expression(line.op, line.dtypes, line.dtype, names)
-        if line.op == "select" and line.dtype is bool_:
-            text = f"sel_i{8 * self.kernel.lanes}({', '.join(names)})"
-        if line.dtype is bool_ or line.op == "bitcast":
-            text = f"({lane.vector}){text}"
-        elif text[0] == "(":  # the table's parentheses, around an operator
-            text = text[1:-1]
-        return f"const {lane.vector} v{line.value} = {text};"
-
-    def _stored(self, line: Store, whole: bool | None) -> str:
-        lane = self.lanes[self.kernel.buffers[line.buffer].dtype]
-        p, v = f"p{line.buffer} + j", f"v{line.value}"
-        full = f"{lane.store}_{lane.suffix}({p}, {v});"
-        if self.streams and whole and lane.suffix in ("f32", "f64"):
-            full = f"if (stream) stream_{lane.suffix}({p}, {v}); else {full}"
-        part = f"{lane.store}n_{lane.suffix}({p}, {v}, m);"
-        return full if whole else part if whole is False else f"if (m >= {self.width}) {full} else {part}"
-
-    def _collected(self, line: Collect, whole: bool | None) -> str:
-        lane, op = self.lanes[self.kernel.buffers[line.buffer].dtype], _OPERATIONS[line.kind]
-        p, v, s = f"p{line.buffer} + j", f"v{line.operand}", lane.suffix
-        full, part = f"gm_collect_{s}({op}, first, {p}, {v});", f"gm_collectn_{s}({op}, first, {p}, {v}, m);"
-        return full if whole else part if whole is False else f"if (m >= {self.width}) {full} else {part}"
-
-    def _taken(self, name: str, line: Reduce | Collect, dtype: DType, whole: bool | None) -> str:
-        """``line``'s operand into the accumulators ``name``."""
-        s, op, value = self.lanes[dtype].suffix, _OPERATIONS[line.kind], f"v{line.operand}"
-        if whole:
-            return f"a{name}_##i = gm_combine_{s}({op}, a{name}_##i, {value});"
-        return f"GM_TAKE_{s}({op}, a{name}_, u, head_{s}({value}, m, {_neutral(line.kind, dtype)}))"
-
-    def _taken_by_column(self, line: Reduce) -> str:
-        s, op = self.lanes[line.dtype].suffix, _OPERATIONS[line.kind]
-        a, v = f"a{line.value}[lane + u]", f"v{line.operand}"
-        return f"{a} = r - b < GM_LANES ? {v} : gm_combine_{s}({op}, {a}, {v});"
-
-
-def literal(constant: Constant) -> str:
-    """A constant as C: floats in hexadecimal, so that no digit is lost."""
-    dtype = constant.dtype
-    (value,) = struct.unpack(f"<{dtype.struct}", constant.raw)
-    if dtype not in (float32, float64):
-        return f"(-{2**63 - 1} - 1)" if value == -(2**63) else str(int(value))
-    suffix = "f" if dtype is float32 else ""
-    if math.isnan(value):
-        return f'__builtin_nan{suffix}("")'
-    if value in (float("inf"), float("-inf")):
-        return f"{'-' if value < 0 else ''}__builtin_inf{suffix}()"
-    return f"{value.hex()}{suffix}"
-
-
-def _neutral(kind: str, dtype: DType) -> str:
-    """What changes nothing when it is combined, not even the sign of a zero."""
-    inf = "__builtin_inff()" if dtype is float32 else "__builtin_inf()"
-    return {"sum": "-0.0f", "prod": "1", "max": f"-{inf}", "min": inf}[kind]
-
-
-def _indent(lines: Iterable[str], depth: int = 1) -> list[str]:
-    return ["    " * depth + line for line in lines]
+def _is_expensive(stage: Stage) -> bool:
+    """Whether a pass is costly to build twice."""
+    if any(isinstance(line, Loop) for line in stage.inner):
+        return True
+    applied = sum(OPS[line.op].cost for line in stage.inner if isinstance(line, Apply))
+    return applied + DRAW_COST * sum(isinstance(line, Draw) for line in stage.inner) >= EXPENSIVE_PASS
 
 
 __all__ = ["HEAD_WORDS", "STRIP", "print_kernel"]

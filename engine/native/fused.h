@@ -5,6 +5,7 @@
 
 #include "elementwise.h"
 #include "kmath.h"
+#include "random.h"
 #include "reduce.h"
 
 /* Products and kernels that work on a block of them: see gemm.h. */
@@ -67,6 +68,61 @@ VEC_FN vf64 head_f64(vf64 v, int64_t m, double rest) {
     GM_TAKE_2(S, op, a, k, v, 18, 19) GM_TAKE_2(S, op, a, k, v, 20, 21) GM_TAKE_2(S, op, a, k, v, 22, 23)      \
     GM_TAKE_2(S, op, a, k, v, 24, 25) GM_TAKE_2(S, op, a, k, v, 26, 27) GM_TAKE_2(S, op, a, k, v, 28, 29)      \
     GM_TAKE_2(S, op, a, k, v, 30, 31)
+/* Where a step has two vectors of 8-byte lanes, GM_AT(a, GM_PART0_##i) and GM_AT(a, GM_PART1_##i) are those of step
+ * number i, a literal; gm_left is how many of the `lanes` elements from `at` on are among the first m. */
+#define GM_AT_(a, k) a##k
+#define GM_AT(a, k) GM_AT_(a, k)
+#define GM_PART0_0 0
+#define GM_PART1_0 1
+#define GM_PART0_1 2
+#define GM_PART1_1 3
+#define GM_PART0_2 4
+#define GM_PART1_2 5
+#define GM_PART0_3 6
+#define GM_PART1_3 7
+#define GM_PART0_4 8
+#define GM_PART1_4 9
+#define GM_PART0_5 10
+#define GM_PART1_5 11
+#define GM_PART0_6 12
+#define GM_PART1_6 13
+#define GM_PART0_7 14
+#define GM_PART1_7 15
+#define GM_PART0_8 16
+#define GM_PART1_8 17
+#define GM_PART0_9 18
+#define GM_PART1_9 19
+#define GM_PART0_10 20
+#define GM_PART1_10 21
+#define GM_PART0_11 22
+#define GM_PART1_11 23
+#define GM_PART0_12 24
+#define GM_PART1_12 25
+#define GM_PART0_13 26
+#define GM_PART1_13 27
+#define GM_PART0_14 28
+#define GM_PART1_14 29
+#define GM_PART0_15 30
+#define GM_PART1_15 31
+VEC_FN int64_t gm_left(int64_t m, int64_t at, int64_t lanes) {
+    return m <= at ? 0 : m - at < lanes ? m - at : lanes;
+}
+
+/* gm_count_T(from, step): from, from + step, from + 2 step … */
+VEC_FN vi64 gm_count_i64(int64_t from, int64_t step) { return ld_i64(gm_wide_numbers) * step + from; }
+VEC_FN vf64 gm_count_f64(int64_t from, int64_t step) { return cvt_i64_f64(gm_count_i64(from, step)); }
+VEC_FN vi32 gm_count_i32(int64_t from, int64_t step) {
+    return ld_i32(gm_lane_numbers) * (int32_t)step + (int32_t)from;
+}
+VEC_FN vu32 gm_count_u32(int64_t from, int64_t step) { return (vu32)gm_count_i32(from, step); }
+VEC_FN vf32 gm_count_f32(int64_t from, int64_t step) { return cvt_u32_f32(gm_count_u32(from, step)); }
+
+/* gm_row(i, rows): the row that i picks, brought into range. gm_turns(n, most): of a loop that is to take n. */
+VEC_FN int64_t gm_row(int64_t i, int64_t rows) { return i < 0 ? 0 : i < rows ? i : rows - 1; }
+VEC_FN int64_t gm_turns(int64_t n, int64_t most) { return n < 0 ? 0 : n < most ? n : most; }
+VEC_FN int32_t gm_left_i32(int64_t m) { return m < 64 ? (int32_t)m : 64; }
+VEC_FN int64_t gm_left_i64(int64_t m) { return m; }
+
 #define GM_EACH_f32(F) GM_VECTORS_f32(GM_EACH)(F)
 #define GM_EACH_f64(F) GM_VECTORS_f64(GM_EACH)(F)
 #define GM_LIST_f32(a) GM_VECTORS_f32(GM_LIST)(a)
@@ -78,6 +134,7 @@ VEC_FN vf64 head_f64(vf64 v, int64_t m, double rest) {
 
 #define GM_LANE_f32(i) , vf32 v##i
 #define GM_LANE_f64(i) , vf64 v##i
+#define GM_ITEM(i) , a[i]
 #define GM_HALVE_f32(i, j) v##i = gm_combine_f32(op, v##i, v##j);
 #define GM_HALVE_f64(i, j) v##i = gm_combine_f64(op, v##i, v##j);
 #define GM_FOLD_STEP_f32(h) v0 = gm_combine_f32(op, v0, down_f32(v0, h));
@@ -90,6 +147,7 @@ VEC_FN vf64 head_f64(vf64 v, int64_t m, double rest) {
     VEC_FN V fold_##S(int op GM_EACH_##S(GM_LANE_##S)) {                                                       \
         GM_VECTORS_##S(GM_HALVE)(GM_HALVE_##S) GM_FOLD_##S(GM_FOLD_STEP_##S) return set1_##S(v0[0]);           \
     }                                                                                                          \
+    VEC_FN V gm_fold_##S(int op, const V *a) { return fold_##S(op GM_EACH_##S(GM_ITEM)); }                     \
     VEC_FN void count_##S(int op, gm_counter_##S *counter, int64_t block, V v) {                               \
         if (block == 0) counter->count = 0;                                                                    \
         for (; block & 1; block >>= 1) v = gm_combine_##S(op, counter->node[--counter->count], v);             \

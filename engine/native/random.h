@@ -54,6 +54,55 @@ VEC_FN void random_batch(uint32_t *out, uint64_t block, const uint32_t *key, uin
     random_store(out + RANDOM_BATCH / 2, b);
 }
 
+/* Words of LF blocks, one block a lane. Even and odd lanes are two chains of rounds. Of key, ordinal and turn every
+ * lane has the same. */
+typedef struct {
+    vu32 word[4];
+} random_lanes;
+
+static const uint64_t random_numbers[] = {0, 2, 4, 6, 8, 10, 12, 14};
+
+VEC_FN random_lanes random_some(vu64 even, vu64 odd, vu32 key0, vu32 key1, vu32 ordinal, vu32 turn) {
+    random_blocks a = {{even, even >> 32, (vu64)ordinal, (vu64)turn}};
+    random_blocks b = {{odd, odd >> 32, (vu64)ordinal, (vu64)turn}};
+    vu64 k0 = (vu64)key0, k1 = (vu64)key1;
+    for (int round = 0; round < RANDOM_ROUNDS; round++) {
+        a = random_round(a, k0, k1);
+        b = random_round(b, k0, k1);
+        k0 += 0x9e3779b9u, k1 += 0xbb67ae85u;
+    }
+    random_lanes r;
+    for (int k = 0; k < 4; k++) r.word[k] = (vu32)((a.word[k] & 0xffffffffu) | b.word[k] << 32);
+    return r;
+}
+
+/* random_of: all words of blocks at, at + step …; random_each: words at, at + step …; random_row: words at, at + 1 … */
+VEC_FN random_lanes random_of(int64_t at, int64_t step, vu32 key0, vu32 key1, vu32 ordinal, vu32 turn) {
+    vu64 even = ld_u64(random_numbers) * (uint64_t)step + (uint64_t)at;
+    return random_some(even, even + (uint64_t)step, key0, key1, ordinal, turn);
+}
+
+VEC_FN vu32 random_each(int64_t at, int64_t step, vu32 key0, vu32 key1, vu32 ordinal, vu32 turn) {
+    vu64 even = ld_u64(random_numbers) * (uint64_t)step + (uint64_t)at, odd = even + (uint64_t)step;
+    random_lanes r = random_some(even >> 2, odd >> 2, key0, key1, ordinal, turn);
+    vu32 which = (vu32)((even & 3) | (odd & 3) << 32);
+    vu32 low = sel_u32((vi32)(which == 0), r.word[0], r.word[1]);
+    return sel_u32((vi32)(which < 2), low, sel_u32((vi32)(which == 2), r.word[2], r.word[3]));
+}
+
+VEC_FN vu32 random_row(int64_t at, int64_t step, vu32 key0, vu32 key1, vu32 ordinal, vu32 turn) {
+    (void)step;
+    vu64 block = (ld_u64(random_numbers) >> 1) + (uint64_t)at / 4, k0 = (vu64)key0, k1 = (vu64)key1;
+    random_blocks a = {{block, block >> 32, (vu64)ordinal, (vu64)turn}};
+    for (int round = 0; round < RANDOM_ROUNDS; round++) {
+        a = random_round(a, k0, k1);
+        k0 += 0x9e3779b9u, k1 += 0xbb67ae85u;
+    }
+    uint32_t words[RANDOM_BATCH / 2];
+    random_store(words, a);
+    return ld_u32(words + at % 4);
+}
+
 /* Words first … first + count - 1 of the stream (key[2], ordinal, turn). */
 static __attribute__((unused)) void random_words(uint32_t *out, int64_t first, int64_t count,
                                                  const uint32_t *key, uint32_t ordinal, uint32_t turn) {

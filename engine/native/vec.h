@@ -432,7 +432,13 @@ VEC_CONVERT(f32, f64, hf32, vf64)
 VEC_CONVERT(f64, f32, vf64, hf32)
 #endif
 VEC_CONVERT(i32, f64, hi32, vf64)
-VEC_CONVERT(u32, f64, hu32, vf64)
+#if VEC_GCC_X86 && VB == 64
+VEC_FN vf64 cvt_u32_f64(hu32 x) { return __builtin_ia32_cvtudq2pd512_mask((hi32)x, (vf64){0}, -1); }
+#else /* the double 2^52 + x holds x in its low bits */
+VEC_FN vf64 cvt_u32_f64(hu32 x) {
+    return (vf64)(__builtin_convertvector(x, vu64) | 0x4330000000000000u) - 0x1p52;
+}
+#endif
 VEC_CONVERT(i64, f32, vi64, hf32)
 VEC_CONVERT(i32, i64, hi32, vi64)
 VEC_CONVERT(u32, i64, hu32, vi64)

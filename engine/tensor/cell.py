@@ -87,6 +87,10 @@ class Trace(Protocol):
 
     def suspended(self) -> AbstractContextManager[None]: ...
 
+    @property
+    def turns(self) -> tuple[Tensor, ...]:
+        """The turn numbers of the loops whose bodies are traced, the outermost first."""
+
 
 current_trace: ContextVar[Trace | None] = ContextVar("trace", default=None)
 
@@ -111,6 +115,12 @@ def meet(x: Cell) -> None:
     trace = current_trace.get()
     if trace is not None:
         trace.meet((x,))
+
+
+def loop_turns() -> tuple[Tensor, ...]:
+    """The turn numbers, int64 scalars, of the loops around, the outermost first."""
+    trace = current_trace.get()
+    return () if trace is None else trace.turns
 
 
 def depend_on(read: Callable[[], Any]) -> None:
@@ -190,11 +200,12 @@ def wrap(value: Array, node: Node | None = None, requires_grad: bool = False) ->
 
 def detach(x: Cell) -> Tensor:
     """The value of x without its history."""
-    meet(x)
-    result = wrap(x._value)
     if _recording.get() == "all":
-        result._node = Node("detach", (x.node,), (), x.shape, x.dtype, x._value)
-    return result
+        result = apply("detach", (x,))
+        result._requires_grad = False
+        return result
+    meet(x)
+    return wrap(x._value)
 
 
 def clone(x: Cell) -> Tensor:

@@ -12,7 +12,7 @@ from engine.errors import DTypeError
 from engine.tensor import arithmetic
 from engine.tensor.cell import Cell, Shape, apply
 from engine.tensor.movement import flatten, permute, reshape
-from engine.tensor.promotion import as_tensor, cast, spread
+from engine.tensor.promotion import as_tensor, cast, number, spread
 
 if TYPE_CHECKING:
     from engine.tensor.tensor import Tensor
@@ -124,7 +124,7 @@ def _positions(item: Any, length: int) -> Tensor:
     if tensor.dtype not in INTS:
         raise DTypeError(f"an index tensor holds integers; this one is {tensor.dtype}")
     tensor = cast(tensor, int64)
-    return arithmetic.where(arithmetic.lt(tensor, 0), arithmetic.add(tensor, length), tensor)
+    return arithmetic.where(arithmetic.lt(tensor, 0), arithmetic.add(tensor, number(length)), tensor)
 
 
 def _gather(x: Tensor, tensors: dict[int, Tensor]) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from engine.core.dtype import DType, promote, scalar_dtype
+from engine.core.dtype import DType, int64, promote, scalar_dtype
 from engine.core.shapes import common_shape
 from engine.tensor.cell import Cell, Shape, apply, wrap
 from engine.tensor.host import Scalar, array_of, scalar_node
@@ -46,6 +46,11 @@ def constant(value: Scalar, dtype: DType, shape: Shape = ()) -> Tensor:
     """A tensor that holds ``value`` everywhere, without memory of its own for each element."""
     node = scalar_node(value, dtype, shape)
     return wrap(node.value, node)
+
+
+def number(size: int) -> int | Tensor:
+    """A size as an operand; one that is not known yet is counted."""
+    return size if isinstance(size, int) else apply("reduce", (constant(1, int64, (size,)),), "sum", (0,))
 
 
 def cast(x: Tensor, dtype: DType) -> Tensor:

@@ -12,7 +12,7 @@ from engine.errors import ShapeError
 from engine.tensor import arithmetic
 from engine.tensor.cell import apply
 from engine.tensor.movement import axes_of, axis_of, reshape
-from engine.tensor.promotion import cast, constant
+from engine.tensor.promotion import cast, number
 
 if TYPE_CHECKING:
     from engine.tensor.tensor import Tensor
@@ -83,7 +83,7 @@ def mean(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
     count = _count(x, axis)
     if isinstance(count, int) and _is_power_of_two(count):
         return arithmetic.mul(total, 1.0 / count)
-    return arithmetic.div(total, _number(count))
+    return arithmetic.div(total, number(count))
 
 
 def _is_power_of_two(count: int) -> bool:
@@ -97,14 +97,7 @@ def var(x: Tensor, axis: Axes = None, keepdims: bool = False, correction: int = 
         return cast(var(cast(x, float32), axis, keepdims, correction), bfloat16)
     distance = arithmetic.sub(x, mean(x, axis, keepdims=True))
     squares = sum_(arithmetic.mul(distance, distance), axis, keepdims)
-    return arithmetic.div(squares, _number(_count(x, axis) - correction))
-
-
-def _number(count: int) -> float | Tensor:
-    """A size as an operand; one that is not known yet is counted."""
-    if isinstance(count, int):
-        return float(count)
-    return sum_(constant(1, int64, (count,)))
+    return arithmetic.div(squares, number(_count(x, axis) - correction))
 
 
 def std(x: Tensor, axis: Axes = None, keepdims: bool = False, correction: int = 0) -> Tensor:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeAlias
 
 from engine.tensor import Tensor
+from engine.tensor.promotion import as_tensor
 
 Structure: TypeAlias = Hashable
 """What a tree is without its Tensors; equal structures take the same leaves."""
@@ -47,28 +48,39 @@ class _Object:
         return hash(self._key)
 
 
-def flatten(tree: Any) -> tuple[Structure, list[Tensor]]:
+def flatten(tree: Any, numbers: bool = False) -> tuple[Structure, list[Tensor]]:
     """The structure and the leaves of lists, tuples, mappings and dataclasses that hold Tensors.
 
-    Modules, optimisers and whatever else are part of the structure.
+    Modules, optimisers and whatever else are part of the structure; with ``numbers``, numbers become Tensors.
     """
     leaves: list[Tensor] = []
-    return _flatten(tree, leaves), leaves
+    return _flatten(tree, leaves, numbers), leaves
 
 
-def _flatten(tree: Any, leaves: list[Tensor]) -> Structure:
-    if isinstance(tree, Tensor):
-        leaves.append(tree)
+def _flatten(tree: Any, leaves: list[Tensor], numbers: bool) -> Structure:
+    if isinstance(tree, Tensor) or (numbers and isinstance(tree, bool | int | float)):
+        leaves.append(as_tensor(tree))
         return _LEAF
     kind = type(tree)
     if kind in (list, tuple):
-        return _Branch(kind, (), tuple([_flatten(item, leaves) for item in tree]))
+        return _Branch(kind, (), tuple([_flatten(item, leaves, numbers) for item in tree]))
     if isinstance(tree, Mapping):
-        return _Branch(kind, tuple(tree), tuple([_flatten(item, leaves) for item in tree.values()]))
+        return _Branch(kind, tuple(tree), tuple([_flatten(item, leaves, numbers) for item in tree.values()]))
     if is_dataclass(kind):
         names = tuple([field.name for field in fields(kind) if field.init])
-        return _Branch(kind, names, tuple([_flatten(getattr(tree, name), leaves) for name in names]))
+        return _Branch(kind, names, tuple([_flatten(getattr(tree, name), leaves, numbers) for name in names]))
     return _Object(tree)
+
+
+def names(structure: Structure, name: str) -> list[str]:
+    """What to call each leaf of a tree called ``name``: ``carries['x'][0]``."""
+    if structure is _LEAF:
+        return [name]
+    if not isinstance(structure, _Branch):
+        return []
+    parts = structure.names or range(len(structure.children))
+    inside = [f"{name}.{part}" if is_dataclass(structure.kind) else f"{name}[{part!r}]" for part in parts]
+    return [leaf for child, own in zip(structure.children, inside, strict=True) for leaf in names(child, own)]
 
 
 def unflatten(structure: Structure, leaves: Sequence[Tensor]) -> Any:

@@ -13,6 +13,8 @@ from engine.core import build
 from engine.core.dim import Poly, on_unequal
 from engine.core.dtype import DType
 from engine.core.node import Node
+from engine.core.opdef import make
+from engine.core.region import results
 from engine.devices.array import Array
 from engine.errors import SizeError, TracingError
 
@@ -96,6 +98,10 @@ class SymbolDevice:
             return Symbol(node, self)
         self.checks.append(first)
         return Symbol(Node(op, operands, (*attrs[:-1], "clamp"), shape, dtype), self)
+
+    def run_region(self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Any]) -> tuple[Any, ...]:
+        node = make(op, tuple([self.node(x) for x in inputs]), *attrs)
+        return tuple([Symbol(build.item(node, k), self) for k in range(len(results(node)))])
 
     def node(self, x: Any) -> Node:
         """The node of a value; of an array it is a constant. TracingError for what belongs elsewhere."""

@@ -52,6 +52,7 @@ class Tracer:
     hosts: list[Host] = field(default_factory=list)
     numbers: list[Node] = field(default_factory=list)
     guards: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)
+    turns: tuple[Tensor, ...] = ()
     _by_cell: dict[int, Lifted] = field(default_factory=dict)
 
     @contextmanager
@@ -76,7 +77,7 @@ class Tracer:
 
     def meet(self, cells: Sequence[Cell]) -> None:
         for cell in cells:
-            if isinstance(cell._value, Array) and is_static(cell.shape) and not _is_constant(cell):
+            if isinstance(cell._value, Array) and is_static(cell.shape) and not is_constant(cell):
                 self.lift(cell)
 
     def lift(self, cell: Cell, owner: Lifted | None = None, shape: SymbolicShape | None = None) -> Lifted:
@@ -129,9 +130,9 @@ class Tracer:
                 cell._grad = lifted.grad
 
 
-def _is_constant(cell: Cell) -> bool:
+def is_constant(cell: Cell) -> bool:
     """Whether the history of a cell is a number written in the function."""
     node = cell._node
     return node is not None and (
-        node.op == "constant" or (bool(node.inputs) and node.inputs[0].op == "constant")
+        node.op == "constant" or (node.op == "broadcast" and node.inputs[0].op == "constant")
     )

@@ -242,11 +242,11 @@ def test_dot(dtype: DType, batch: list[int], product: tuple[int, int, int], seed
 def test_random_bits(shape: tuple[int, ...], seed: int) -> None:
     rng = random.Random(seed)
     key = Array.from_list([rng.getrandbits(32), rng.getrandbits(32)], (2,), uint32)
-    ordinal = Array.from_list([rng.getrandbits(32)], (), uint32)
+    ordinal, turn = (Array.from_list([rng.getrandbits(32)], (), uint32) for _ in range(2))
     turned = view("slice", ((1,), (2,), (-1,)), key)
     assert turned is not None
     for stored in (key, turned):
-        assert_same(*both("random_bits", (shape,), [stored, ordinal]))
+        assert_same(*both("random_bits", (shape,), [stored, ordinal, turn]))
 
 
 def indices(

@@ -17,7 +17,7 @@ from engine.autodiff.differentiate import differentiate
 from engine.compiler.plan import Plan
 from engine.core import build as b
 from engine.core.dim import symbol
-from engine.core.dtype import ALL, FLOATS, DType, bool_, float32, float64, int32, int64
+from engine.core.dtype import ALL, FLOATS, DType, bool_, float32, float64, int32, int64, uint32
 from engine.core.node import Node
 from engine.devices.cpu import CpuDevice
 from engine.devices.toolchain import find_toolchain
@@ -31,6 +31,7 @@ DTYPES = {
     "float32": (float32, float32, float32, bool_),
     "float64": (float64, float64, int64, bool_),
     "integers": (int32, int64, float32, bool_),
+    "mixed": (float32, float64, int32, uint32, int64, bool_),
     "all": ALL,
 }
 
@@ -207,3 +208,19 @@ def test_compilers_and_targets(command: str) -> None:
         plan, other = Plan(pool.leaves, targets, CPU), Plan(pool.leaves, targets, device)
         assert plan.source() == other.source()
         compare(other, pool.leaves, targets, CPU, pool.random, {})
+
+
+@pytest.mark.parametrize("shape", [(70, 4), (4, 70), (3, 5, 12), (2, 3, 7), (1,)])
+def test_random_words_are_computed_where_they_are_read(shape: tuple[int, ...]) -> None:
+    """Blocks side by side, words a row apart, words in any order: no step but one kernel."""
+    key, ordinal = b.input((2,), uint32), b.input((), uint32)
+    bits = b.random_bits(key, ordinal, shape)
+    slices = [b.take(bits, len(shape) - 1, k, 1) for k in range(shape[-1])]
+    words = [b.shr(own, b.full(own.shape, uint32, 1)) for own in slices]
+    flipped = b.cast(b.flip(bits, len(shape) - 1), float64)
+    total = flipped
+    for word in words:
+        total = b.add(total, b.cast(b.broadcast(word, shape), float64))
+    pool = Pool(np.random.default_rng(1), (3, 4, 5), (float64,))
+    pool.leaves = [key, ordinal]
+    check(pool, [total, b.cast(bits, float64), b.sum(total, tuple(range(len(shape))))], [{}])

@@ -45,7 +45,8 @@ def workload(device: CpuDevice) -> Values:
     turned = run(device, "transpose", x, attrs=((1, 0),))
     index = Array.from_list([rng.randrange(300) for _ in range(900)], (900,), int64)
     flat = Array.from_list([rng.randrange(5000) for _ in range(70000)], (70000,), int32)
-    key, ordinal = Array.from_list([1, 2], (2,), uint32), Array.from_list([3], (), uint32)
+    key = Array.from_list([1, 2], (2,), uint32)
+    ordinal, turn = (Array.from_list([k], (), uint32) for k in (3, 0))
     values = {
         "add": run(device, "add", x, wide),
         "mul of a transposed": run(device, "mul", turned, run(device, "reshape", x, attrs=((700, 300),))),
@@ -64,7 +65,7 @@ def workload(device: CpuDevice) -> Values:
         ),
         "copy": run(device, "reshape", turned, attrs=((210000,),)),
         "cast": run(device, "cast", x, attrs=(bfloat16,)),
-        "random bits": run(device, "random_bits", key, ordinal, attrs=((70001,),)),
+        "random bits": run(device, "random_bits", key, ordinal, turn, attrs=((70001,),)),
     }
     return {name: value.tobytes() for name, value in values.items()}
 

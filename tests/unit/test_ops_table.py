@@ -16,16 +16,17 @@ from engine.errors import DTypeError, ShapeError
 
 ROWS = list(OPS.values())
 KEYWORDS = {"not": "not_", "and": "and_", "or": "or_"}
+REGIONS = ("loop", "cond", "item")  # tested in test_regions.py and test_loop_gradients.py
 NO_GRADIENT = {
     *("input", "parameter", "constant", "iota", "random_bits", "detach"),
     *("sign", "floor", "rint", "floordiv", "not", "and", "or", "xor", "shl", "shr", "lt", "le", "eq"),
-    *("bitcast", "argreduce"),
+    *("bitcast", "argreduce", "item"),
 }
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_each_primitive_has_samples_and_a_builder(row: OpDef) -> None:
-    assert row.samples or row.name in ("input", "parameter", "constant")
+    assert row.samples or row.name in ("input", "parameter", "constant", *REGIONS)
     assert callable(getattr(build, KEYWORDS.get(row.name, row.name)))
     assert row.kind in get_args(Kind)
 
@@ -48,7 +49,7 @@ def test_primitives_without_gradient_are_the_known_ones(row: OpDef) -> None:
 
 def test_each_primitive_has_an_answer_by_numpy() -> None:
     leaves = {"input", "parameter", "constant", "random_bits"}
-    assert {*ELEMENTWISE, *STRUCTURED, *CASTS} | leaves == set(OPS)
+    assert {*ELEMENTWISE, *STRUCTURED, *CASTS, *REGIONS} | leaves == set(OPS)
 
 
 def test_a_name_is_defined_once() -> None:
@@ -111,7 +112,7 @@ def test_shapes_follow_from_symbolic_sizes(op, inputs, attrs, expected) -> None:
         ("iota", (), ((2.5,), 0, int64), "size 2.5 of axis 0 must be an integer"),
         (
             "random_bits",
-            (leaf(2, dtype=uint32), leaf(dtype=uint32)),
+            (leaf(2, dtype=uint32), leaf(dtype=uint32), leaf(dtype=uint32)),
             ((R, -1),),
             r"in the shape \(R, -1\) must not be negative",
         ),
@@ -146,7 +147,7 @@ def test_shapes_follow_from_symbolic_sizes(op, inputs, attrs, expected) -> None:
             "there must be from 1 to 1",
         ),
         ("scatter", (leaf(4, 2), leaf(3, dtype=int64), leaf(3)), ("add", "zero"), r"it must be \(3, 2\)"),
-        ("random_bits", (leaf(3, dtype=uint32), leaf(dtype=uint32)), ((2,),), "they must be"),
+        ("random_bits", (leaf(3, dtype=uint32), *[leaf(dtype=uint32)] * 2), ((2,),), "they must be"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -193,6 +193,17 @@ RULES: list[tuple[str, tuple[DType, ...], Callable[[Node], Node], list[str]]] = 
         ["mul"],
     ),
     (
+        "a count beside another axis",
+        F,
+        lambda x: b.add(b.iota((4, 4), 0, x.dtype), b.reshape(x, (4, 4))),
+        [
+            "iota",
+            "reshape",
+            "reshape",
+            "add",
+        ],
+    ),
+    (
         "a copy under a product",
         F,
         lambda x: b.reshape(b.swap_last(b.mul(b.reshape(x, (2, 8)), b.full((2, 8), x.dtype, 3))), (16,)),

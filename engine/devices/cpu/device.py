@@ -23,6 +23,7 @@ from engine.devices.cpu.step import (
     scratch,
     sequence,
 )
+from engine.devices.regions import run_region
 from engine.devices.toolchain import Toolchain, find_toolchain
 from engine.errors import DeviceError
 from engine.threads import default_threads
@@ -71,6 +72,10 @@ class CpuDevice:
         if op == "constant":
             return Array.from_bytes(attrs[0], (), dtype)
         return self._step(op, attrs, inputs, shape, dtype)(inputs)
+
+    def run_region(self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """The results of a loop or a condition."""
+        return run_region(self, op, attrs, inputs)
 
     def _step(
         self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Array], shape: Shape, dtype: DType

@@ -16,6 +16,7 @@ from engine.devices.reference.index import positions
 from engine.devices.reference.random import random_words
 from engine.devices.reference.reductions import argreduce_row, reduce_row, row_times_matrix, scan_row
 from engine.devices.reference.rounding import rounder
+from engine.devices.regions import run_region
 from engine.errors import DeviceError
 
 Shape = tuple[int, ...]
@@ -45,6 +46,10 @@ class ReferenceDevice:
         if compute is None:
             raise DeviceError(f"the reference device does not compute {op!r}")
         return compute(attrs, inputs, shape, dtype)
+
+    def run_region(self, op: str, attrs: Attrs, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """The results of a loop or a condition."""
+        return run_region(self, op, attrs, inputs)
 
 
 def numbers(x: Array) -> list[Any]:
@@ -82,8 +87,9 @@ def _iota(attrs: Attrs, inputs: Sequence[Array], shape: Shape, dtype: DType) -> 
 
 
 def _random_bits(attrs: Attrs, inputs: Sequence[Array], shape: Shape, dtype: DType) -> Array:
-    key, ordinal = inputs[0].flat(), inputs[1].flat()[0]
-    return _stored(random_words((key[0], key[1]), ordinal, prod(shape)), shape, dtype)
+    key = inputs[0].flat()
+    ordinal, turn = [x.flat()[0] for x in inputs[1:]]
+    return _stored(random_words((key[0], key[1]), ordinal, turn, prod(shape)), shape, dtype)
 
 
 def _bitcast(attrs: Attrs, inputs: Sequence[Array], shape: Shape, dtype: DType) -> Array:

@@ -21,9 +21,9 @@ def philox(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[in
     return c0, c1, c2, c3
 
 
-def random_words(key: tuple[int, int], ordinal: int, count: int) -> list[int]:
-    """``count`` words of call ``ordinal``: word i is word i mod 4 of block i div 4."""
+def random_words(key: tuple[int, int], ordinal: int, turn: int, count: int) -> list[int]:
+    """``count`` words of call ``ordinal`` in a loop's ``turn``: word i is word i mod 4 of block i div 4."""
     words: list[int] = []
     for block in range(-(-count // 4)):
-        words.extend(philox((block & MASK, block >> 32, ordinal, 0), key))
+        words.extend(philox((block & MASK, block >> 32, ordinal, turn), key))
     return words[:count]

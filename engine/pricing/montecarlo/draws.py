@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import pi, sqrt
 
+from engine.core.dim import Dim
 from engine.core.dtype import float64, uint32
 from engine.pricing.montecarlo.blocks import BLOCK
-from engine.random import derived_seed
+from engine.random import derived_seed, words
 from engine.tensor import Tensor, cat, where
-from engine.tensor.cell import apply
 
 PAIRS_A_GROUP = 64  # pairs of uniforms of one path for which a group is a single block
 RNG = "philox4x32-10"
@@ -48,9 +48,9 @@ def key_of(seed: int, stream: int, group: int) -> Tensor:
     return Tensor([derived & 0xFFFFFFFF, derived >> 32], uint32)
 
 
-def pairs_of_uniforms(key: Tensor, blocks: object, pairs: int) -> tuple[Tensor, Tensor]:
+def pairs_of_uniforms(key: Tensor, blocks: Dim, pairs: int) -> tuple[Tensor, Tensor]:
     """Two float64[blocks, pairs, 4096] in (0, 1): (k + 1/2) / 2⁵² is never 0 nor 1."""
-    bits = apply("random_bits", (key, Tensor(0, uint32)), (blocks, pairs, 4, BLOCK))
+    bits = words(key, Tensor(0, uint32), (blocks, pairs, 4, BLOCK))
     return _unit(bits[:, :, 0], bits[:, :, 1]), _unit(bits[:, :, 2], bits[:, :, 3])
 
 

@@ -1,0 +1,326 @@
+"""Gradients of loops and conditions: a loop backwards, and a condition between the branches' gradients.
+
+A loop is differentiated turn by turn from the last: the cotangents of the carries are carried, and those of
+constants are summed up on the way. What the carries were before a turn was kept by the forward loop, or is
+computed again from the first turn on. The backward loop is a loop of primitives, so it can be differentiated
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.autodiff.differentiate import differentiate, is_zero
+from engine.autodiff.invariant import Turns, without_invariants
+from engine.core import build as b
+from engine.core.dtype import int64
+from engine.core.node import Node
+from engine.core.region import Loop, LoopBody, Region, loop_of, params_like, replaced
+from engine.core.walk import post_order
+
+Cotangents = tuple[Node | None, ...]
+
+
+def saving(node: Node) -> Node:
+    """The same loop with one more stack for each carry: what it was before each turn.
+
+    Loops that keep no carries, or keep them already, stay as they are.
+    """
+    loop = loop_of(node)
+    missing = [x for x in loop.body.carries if x not in loop.body.slices]
+    if not missing or not _keeps(loop):
+        return node
+    own = loop.body
+    body = LoopBody(own.turn, own.carries, own.constants, own.next, (*own.slices, *missing), own.stop)
+    return b.loop(body, loop.carries, loop.constants, loop.limit, loop.count, loop.save)
+
+
+def _keeps(loop: Loop) -> bool:
+    return loop.save == "every" and loop.limit is not None
+
+
+def gradient_of_loop(node: Node, cotangents: Mapping[int, Node], wanted: Sequence[bool]) -> Cotangents:
+    loop = loop_of(node)
+    counts: Cotangents = () if loop.count is None else (None,)
+    if loop.limit == 0:
+        carried = [cotangents.get(1 + k) for k in range(len(loop.carries))]
+        return (*counts, *carried, *[None] * len(loop.constants))
+    backward = _Backward(saving(node), cotangents, wanted[len(counts) + len(loop.carries) :])
+    return (*counts, *backward.of_carries, *backward.of_constants)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Reads of rows of a constant, one a turn, by the index ``place``: their cotangents are stacked."""
+
+    constant: int
+    read: Node
+
+    @property
+    def place(self) -> Node:
+        return self.read.inputs[1]
+
+
+class _Held:
+    """The constants of the backward loop: parameters, and what they take."""
+
+    def __init__(self) -> None:
+        self.params: dict[Node, Node] = {}  # by what they take
+
+    def __call__(self, value: Node) -> Node:
+        if value.op == "constant":
+            return value
+        if value not in self.params:
+            self.params[value] = params_like([value])[0]
+        return self.params[value]
+
+
+class _Backward:
+    """The backward loop of ``node``, which keeps its carries or computes them again.
+
+    ``of_carries`` and ``of_constants`` are the cotangents of its operands, the latter where ``wanted``.
+    """
+
+    def __init__(self, node: Node, cotangents: Mapping[int, Node], wanted: Sequence[bool]) -> None:
+        self._node = node
+        self._loop = loop = loop_of(node)
+        self._held = _Held()
+        body = loop.body
+        self._floats = [k for k, x in enumerate(body.carries) if x.dtype.is_float]
+        self._rows = self._rows_of(wanted)
+        apart = {rows.constant for rows in self._rows}
+        self._summed = [
+            k
+            for k, x in enumerate(body.constants)
+            if wanted[k] and x.dtype.is_float and k not in apart and x in self._reached
+        ]
+        first = 1 + len(body.carries)
+        self._stacks = {k: cotangents[first + k] for k in range(len(body.slices)) if first + k in cotangents}
+        loop_back = self._record(cotangents)
+        count = len(self._floats)
+        self.of_carries: list[Node | None] = [None] * len(body.carries)
+        self.of_constants: list[Node | None] = [None] * len(body.constants)
+        for place, k in enumerate(self._floats):
+            self.of_carries[k] = b.item(loop_back, 1 + place)
+        for place, k in enumerate(self._summed, count):
+            self.of_constants[k] = b.item(loop_back, 1 + place)
+        self._put_rows(loop_back, 1 + count + len(self._summed))
+
+    def _rows_of(self, wanted: Sequence[bool]) -> list[_Rows]:
+        """Reads of constants that the body reads only a row at a time, wherever each row is."""
+        body = self._loop.body
+        readers: dict[Node, list[Node]] = {}
+        self._reached = set(post_order(body.outs))
+        for node in body.nodes:
+            for x in dict.fromkeys(node.inputs):
+                readers.setdefault(x, []).append(node)
+        found = []
+        for k, x in enumerate(body.constants):
+            reads = readers.get(x, [])
+            alone = all(
+                own.op == "gather"
+                and own.inputs[0] is x
+                and own.inputs[1:]
+                and not own.inputs[1].shape
+                and len(own.inputs) == 2
+                for own in reads
+            )
+            if (
+                wanted[k]
+                and x.dtype.is_float
+                and alone
+                and self._loop.limit is not None
+                and x not in body.outs
+            ):
+                found += [_Rows(k, own) for own in reads]
+        return found
+
+    # ---- one turn
+
+    def _record(self, cotangents: Mapping[int, Node]) -> Node:
+        loop, body, held = self._loop, self._loop.body, self._held
+        back = b.input((), int64)
+        turn = b.sub(held(self._last()), back)
+        taken = b.item(self._node, 0)
+        stopped = None
+        if body.lanes:
+            stopped = b.le(held(taken), b.broadcast(turn, body.lanes))
+        constants = [held(x) for x in loop.constants]
+        carries = self._before(turn, stopped, constants)
+        outs = [*[body.next[k] for k in self._floats], *[body.slices[k] for k in self._stacks]]
+        flags = None if stopped is None else params_like([stopped])[0]
+        if flags is not None:
+            olds = [body.carries[k] for k in self._floats]
+            outs = [
+                _where(flags, olds[place] if place < len(olds) else b.zeros_like(out), out)
+                for place, out in enumerate(outs)
+            ]
+        wrt = [
+            *[body.carries[k] for k in self._floats],
+            *[body.constants[k] for k in self._summed],
+            *[rows.read for rows in self._rows],
+        ]
+        seeds = params_like(outs)
+        parts = differentiate(outs, wrt, seeds)
+        carried = params_like(seeds[: len(self._floats)])
+        sums = params_like([body.constants[k] for k in self._summed])
+        ends = len(carried) + len(sums)
+        parts = [*parts[: len(carried)], *_added(sums, parts[len(carried) : ends]), *parts[ends:]]
+        stacks = [b.gather(held(stack), (turn,), "clamp") for stack in self._stacks.values()]
+        values = {body.turn: turn, **dict(zip(body.carries, carries, strict=True))}
+        values |= dict(zip(body.constants, constants, strict=True))
+        values |= dict(zip(seeds, [*carried, *stacks], strict=True))
+        if flags is not None and stopped is not None:
+            values[flags] = stopped
+        new = replaced([*parts, *[rows.place for rows in self._rows]], values)
+        initial = [cotangents.get(1 + k) or b.zeros_like(loop.carries[k]) for k in self._floats] + [
+            b.zeros_like(loop.constants[k]) for k in self._summed
+        ]
+        turns = Turns(
+            back,
+            (*carried, *sums),
+            tuple(held.params.values()),
+            tuple(new[:ends]),
+            tuple(new[ends:]),
+            None,
+            tuple(initial),
+            tuple(held.params),
+        )
+        turns = without_invariants(turns, loop.limit)
+        count = None if self._is_fixed else self._count(taken)
+        return b.loop(turns.body(), turns.initial, turns.held, loop.limit, count, loop.save)
+
+    @property
+    def _is_fixed(self) -> bool:
+        """Whether the loop takes all turns, whatever its values."""
+        return self._loop.count is None and self._loop.body.stop is None
+
+    def _count(self, taken: Node) -> Node:
+        """How many turns were taken, by the lane with the most."""
+        if not taken.shape:
+            return taken
+        if 0 in taken.shape:
+            return b.constant(0, int64)
+        return b.reduce(taken, "max", tuple(range(taken.rank)))
+
+    def _last(self) -> Node:
+        """The number of the last turn that was taken."""
+        limit = self._loop.limit
+        if self._is_fixed and isinstance(limit, int):
+            return b.constant(limit - 1, int64)
+        return b.sub(self._count(b.item(self._node, 0)), b.constant(1, int64))
+
+    def _before(self, turn: Node, stopped: Node | None, constants: Sequence[Node]) -> list[Node]:
+        """The carries before ``turn``."""
+        loop, body, held = self._loop, self._loop.body, self._held
+        if not _keeps(loop):
+            again = LoopBody(body.turn, body.carries, body.constants, body.next, (), body.stop)
+            initial = tuple([held(x) for x in loop.carries])
+            node = b.loop(again, initial, tuple(constants), loop.limit, turn, loop.save)
+            return [b.item(node, 1 + k) for k in range(len(body.carries))]
+        found = []
+        for k, x in enumerate(body.carries):
+            stack = b.item(self._node, 1 + len(body.carries) + body.slices.index(x))
+            before = b.gather(held(stack), (turn,), "clamp")
+            if stopped is not None:  # stacks have zeros there, and what was carried has not changed since
+                before = _where(stopped, held(b.item(self._node, 1 + k)), before)
+            found.append(before)
+        return found
+
+    def _put_rows(self, loop_back: Node, first: int) -> None:
+        """The stacked cotangents of rows, added up where the rows are."""
+        for at, rows in enumerate(self._rows):
+            constant = self._loop.constants[rows.constant]
+            total = self.of_constants[rows.constant] or b.zeros_like(constant)
+            if constant.shape[0] == 0:
+                self.of_constants[rows.constant] = total
+                continue
+            mode = rows.read.attrs[0]
+            values = b.item(loop_back, first + at)
+            places = b.item(loop_back, first + len(self._rows) + at)
+            self.of_constants[rows.constant] = b.scatter(total, (places,), values, "add", mode)
+
+
+def _where(flags: Node, a: Node, c: Node) -> Node:
+    """``a`` in the lanes whose flag holds, else ``c``."""
+    return b.select(b.broadcast(flags, a.shape), a, c)
+
+
+# ---- sums over turns
+
+
+def _added(sums: Sequence[Node], parts: Sequence[Node]) -> list[Node]:
+    """``sums`` with a turn's parts added: to elements alone, or within an inner loop, where these are sums
+    themselves. So a sum is one chain, however the turns are divided among loops.
+    """
+    inner: dict[
+        Node, dict[int, Node]
+    ] = {}  # what begins as zeros in which loop, and shall begin as which sum
+    for total, part in zip(sums, parts, strict=True):
+        place = _summing_place(part)
+        if place is not None:
+            inner.setdefault(part.inputs[0], {}).setdefault(place, total)
+    begun = {node: _beginning(node, starts) for node, starts in inner.items()}
+    result = []
+    for total, part in zip(sums, parts, strict=True):
+        place = _summing_place(part)
+        if place is not None and inner[part.inputs[0]][place] is total:
+            result.append(b.item(begun[part.inputs[0]], 1 + place))
+        elif _is_scattered(part):
+            result.append(b.scatter(total, part.inputs[1:-1], part.inputs[-1], *part.attrs))
+        else:
+            result.append(total if is_zero(part) else b.add(total, part))
+    return result
+
+
+def _is_scattered(part: Node) -> bool:
+    return part.op == "scatter" and part.attrs[0] == "add" and is_zero(part.inputs[0])
+
+
+def _summing_place(part: Node) -> int | None:
+    """Which carry of a loop ``part`` is, if that begins as zeros and is only ever added to."""
+    if part.op != "item" or part.inputs[0].op != "loop":
+        return None
+    loop, place = loop_of(part.inputs[0]), part.attrs[0] - 1
+    if not 0 <= place < len(loop.carries) or not is_zero(loop.carries[place]):
+        return None
+    carry, following = loop.body.carries[place], loop.body.next[place]
+    readers = [node for node in loop.body.nodes if carry in node.inputs]
+    if len(readers) != 1 or carry in loop.body.outs:
+        return None
+    (reader,) = readers
+    if reader.op == "loop":
+        return place if following.op == "item" and following.inputs[0] is reader else None
+    adds = reader.op == "add" or (reader.op == "scatter" and reader.attrs[0] == "add")
+    return place if adds and reader is following and reader.inputs[0] is carry else None
+
+
+def _beginning(node: Node, starts: Mapping[int, Node]) -> Node:
+    """A loop with other values to begin with."""
+    loop = loop_of(node)
+    carries = tuple([starts.get(k, x) for k, x in enumerate(loop.carries)])
+    return b.loop(loop.body, carries, loop.constants, loop.limit, loop.count, loop.save)
+
+
+# ---- conditions
+
+
+def gradient_of_cond(node: Node, cotangents: Mapping[int, Node], wanted: Sequence[bool]) -> Cotangents:
+    """The branch that was taken is computed again, and its gradient."""
+    pred, *operands = node.inputs
+    places = [k for k, x in enumerate(operands) if wanted[1 + k] and x.dtype.is_float]
+    results: list[Node | None] = [None] * len(operands)
+    if places:
+        seeds = tuple(cotangents.values())
+
+        def branch(region: Region) -> Region:
+            given = params_like(seeds)
+            outs = [region.outs[k] for k in cotangents]
+            parts = differentiate(outs, [region.params[k] for k in places], given)
+            return Region([*region.params, *given], parts)
+
+        back = b.cond(pred, branch(node.attrs[0]), branch(node.attrs[1]), (*operands, *seeds))
+        for at, k in enumerate(places):
+            results[k] = b.item(back, at)
+    return (None, *results)
