@@ -20,6 +20,7 @@ help:
 	@echo "make up         start the service and its dashboard; Ctrl-C stops it"
 	@echo "make test       all tests but the slow ones"
 	@echo "make test-full  the slow sweeps and the whole fault table"
+	@echo "make mutate     take each guard of the service away; its test must fail"
 	@echo "make lint       ruff, mypy, svelte-check, eslint"
 	@echo "make compose-secrets  keys and passwords for docker compose"
 	@echo "make bench      measure against NumPy and torch; writes bench/results"
@@ -49,6 +50,9 @@ test: install web
 
 test-full: install web
 	$(BIN)/pytest -m slow
+
+mutate: install web
+	$(BIN)/python tests/mutate.py $(NAMES)
 
 lint: install web
 	$(BIN)/pip install --quiet --editable '.[lint]'

@@ -103,7 +103,9 @@ def read_header(data: bytes | memoryview) -> tuple[dict[str, Entry], dict[str, s
 def _parse(text: bytes) -> dict[str, Any]:
     try:
         header = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except FormatError:
+        raise
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or a number of too many digits
         raise FormatError(f"the header is not JSON: {error}") from None
     if not isinstance(header, dict):
         raise FormatError("the header must be a JSON object")

@@ -5,6 +5,7 @@
     ├── InvalidDatasetError    invalid-dataset    the corpus can't be used
     ├── InvalidPromptError     invalid-prompt     the prompt has characters that the model doesn't know
     ├── UnknownModelError      unknown-model      the model to sample from isn't there
+    ├── InvalidContractError   invalid-contract   the contract has no price by the method asked for
     └── DamagedCheckpointError checkpoint-damaged what is stored of the model is damaged
 
 Besides these: ``no-space`` (the disk is full), ``out-of-memory``, ``timeout``, ``stalled``, ``worker-lost``
@@ -46,6 +47,12 @@ class UnknownModelError(JobError):
     """The model, alias or checkpoint isn't there."""
 
     code = "unknown-model"
+
+
+class InvalidContractError(JobError):
+    """The contract breaks a rule that only pricing it shows."""
+
+    code = "invalid-contract"
 
 
 class DamagedCheckpointError(JobError):

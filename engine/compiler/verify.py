@@ -89,9 +89,8 @@ def _clusters(fusion: Fusion) -> None:
         _require(
             isinstance(step, (Cluster, Hosted)) or len(step.nodes) == 1, "a step of its own has one node"
         )
-    for node in fusion.home:
-        if node.op not in ("loop", "cond"):
-            _require(node in done, f"{node} has a home among no steps")
+    for node, step in fusion.home.items():
+        _require(isinstance(step, Hosted) or node in done, f"{node} has a home among no steps")
 
 
 def _cluster(fusion: Fusion, cluster: Cluster) -> None:

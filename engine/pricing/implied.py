@@ -59,7 +59,7 @@ def _within(product: ImpliedVol, discount: float, bounds: tuple[float, float]) -
     if price < bounds[0] * (1.0 - 4.0 * _EPSILON):
         rule = f"must be at least {bounds[0]:.10g}, the least that it can be worth without arbitrage"
         raise SpecError("price", price, rule)
-    if price >= bounds[1]:
+    if price >= bounds[1] * (1.0 - 4.0 * _EPSILON):
         rule = f"must be less than {bounds[1]:.10g}, the most that it can be worth without arbitrage"
         raise SpecError("price", price, rule)
     return price / discount

@@ -16,6 +16,7 @@ from engine.pricing.montecarlo.program import program_of
 from engine.pricing.montecarlo.run import Part, Simulated, combined, simulated, simulated_shard
 from engine.pricing.montecarlo.settings import settings_of
 from engine.pricing.montecarlo.shifts import wanted
+from engine.pricing.montecarlo.tilt import is_tilted
 from engine.pricing.payoff_language import read_payoff
 from engine.pricing.result import (
     UNITS,
@@ -30,6 +31,8 @@ from engine.pricing.result import (
 )
 from engine.pricing.spec import Spec, SpecError, describe
 from engine.pricing.spec import products as p
+
+WIDEST = 900.0  # variance of a logarithm: thirty standard deviations of one reach 10^195
 
 Progress = Callable[[Estimate], None]
 
@@ -61,7 +64,16 @@ def is_exact(spec: Spec, known: Exact | None) -> bool:
         return True
     if isinstance(spec.product, deterministic.PRODUCTS) and deterministic.is_deterministic(spec):
         return True
+    if known is not None and _is_beyond_floats(spec):
+        return True
     return spec.method == "auto" and spec.simulation is None and known is not None
+
+
+def _is_beyond_floats(spec: Spec) -> bool:
+    """Whether the assets spread over more orders of magnitude than numbers have."""
+    if not spec.market.vols:
+        return False
+    return any(spec.market.variance(asset, 0.0, spec.expiry) > WIDEST for asset in range(spec.market.assets))
 
 
 def price_shard(spec: Spec, number: int, shards: int) -> Part:
@@ -128,6 +140,8 @@ def _method(spec: Spec) -> str:
     parts = ["quasi-Monte Carlo" if settings.qmc == "sobol" else "Monte Carlo"]
     if isinstance(spec.product, p.American | p.Bermudan | p.MaxCall):
         parts.append("least-squares exercise rule from separate paths")
+    if is_tilted(spec):
+        parts.append("importance sampling")
     if settings.antithetic:
         parts.append("antithetic pairs")
     if settings.moment_matching:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, cast
 
 from engine.autodiff.differentiate import differentiate
@@ -15,6 +16,10 @@ from engine.tensor.cell import Leaf, wrap
 
 if TYPE_CHECKING:
     from engine.tensor.tensor import Tensor
+
+
+_ADDING = threading.RLock()
+"""Threads may share leaves: none of their gradients is lost."""
 
 
 def backward(x: Tensor, gradient: Tensor | None = None) -> None:
@@ -34,10 +39,11 @@ def backward(x: Tensor, gradient: Tensor | None = None) -> None:
     seeds = None if gradient is None else [gradient.node]
     nodes = differentiate([x.node], [leaf for leaf, _ in leaves], seeds)
     values = evaluate(nodes, current_device())
-    for (_, cell), node, value in zip(leaves, nodes, values, strict=True):
-        new = wrap(value, node, True)
-        old = cell.grad
-        cell.grad = new if old is None else add(old, new)
+    with _ADDING:
+        for (_, cell), node, value in zip(leaves, nodes, values, strict=True):
+            new = wrap(value, node, True)
+            old = cell.grad
+            cell.grad = new if old is None else add(old, new)
 
 
 def _leaves(root: Node) -> list[tuple[Leaf, Tensor]]:

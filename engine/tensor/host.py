@@ -50,7 +50,11 @@ def array_of(data: Any, dtype: DType | None = None) -> Array:
 
 
 def flatten(data: Any) -> tuple[list[Any], tuple[int, ...]]:
-    """The items of nested lists in row-major order, and their shape. ValueError if rows differ in length."""
+    """The items of nested lists in row-major order, and their shape.
+
+    Raises ValueError if rows differ in length, or for a list that holds itself.
+    """
+    seen: set[int] = set()
     level: Sequence[Any] = [data]
     shape: list[int] = []
     while level and isinstance(level[0], list | tuple | range):
@@ -62,6 +66,9 @@ def flatten(data: Any) -> tuple[list[Any], tuple[int, ...]]:
                     f"ragged data: row 0 on axis {len(shape)} has {size} items, row {position} has {what}; "
                     "all rows of an axis must have the same length"
                 )
+        if id(level[0]) in seen:
+            raise ValueError(f"the list on axis {len(shape)} holds itself; data must end in numbers")
+        seen.add(id(level[0]))
         shape.append(size)
         level = [item for row in level for item in row]
     for item in level:

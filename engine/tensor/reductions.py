@@ -101,8 +101,10 @@ def var(x: Tensor, axis: Axes = None, keepdims: bool = False, correction: int = 
 
 
 def std(x: Tensor, axis: Axes = None, keepdims: bool = False, correction: int = 0) -> Tensor:
-    """The square root of ``var``."""
-    return arithmetic.sqrt(var(x, axis, keepdims, correction))
+    """The square root of ``var``; its gradient is 0 where all elements are equal."""
+    square = var(x, axis, keepdims, correction)
+    flat = square == 0
+    return arithmetic.where(flat, 0.0, arithmetic.sqrt(arithmetic.where(flat, 1.0, square)))
 
 
 def _position(x: Tensor, kind: str, axis: int | None, keepdims: bool) -> Tensor:

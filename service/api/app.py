@@ -18,6 +18,7 @@ from service.api.routes import (
     artifacts,
     blobs,
     checkpoints,
+    compile,
     completions,
     dashboard,
     events,
@@ -28,6 +29,7 @@ from service.api.routes import (
     metrics,
     models,
     ops,
+    price,
 )
 from service.api.security import Guard
 from service.api.submit import ENGINE_VERSION, Options
@@ -46,6 +48,8 @@ ROUTERS = (
     models,
     aliases,
     completions,
+    compile,
+    price,
     keys,
     blobs,
     ops,
@@ -77,6 +81,7 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.backend = backend
     for module in ROUTERS:
@@ -84,7 +89,11 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(dashboard.dashboard_router())
     app.router.default = dashboard.fallback()  # no mount: it would take every path, whatever the method
     add_problem_handlers(app)
-    add_openapi(app, Options, [aliases.AliasRequest, completions.CompletionRequest, keys.KeyRequest])
+    add_openapi(
+        app,
+        Options,
+        [aliases.AliasRequest, completions.CompletionRequest, price.PriceRequest, keys.KeyRequest],
+    )
     app.add_middleware(Head)
     app.add_middleware(Guard, settings=settings, keys=backend.keys, meter=backend.meter)
     return app

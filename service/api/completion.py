@@ -14,6 +14,7 @@ from service.api.backend import Backend
 from service.api.hub import Batch, End
 from service.api.keys import Principal
 from service.api.submit import Options, Submission, prepare, submit
+from service.api.waiting import until_started
 from service.errors import (
     InternalError,
     InvalidFieldsError,
@@ -22,14 +23,13 @@ from service.errors import (
     ProblemError,
     UnavailableError,
 )
-from service.jobs.calls import arun, cancel, lane_state
+from service.jobs.calls import arun, cancel
 from service.jobs.events import LoggedEvent
 from service.jobs.records import JobRecord, Json
 from service.specs.sample import Sample
 
 log = logging.getLogger(__name__)
 
-NO_WORKER_S = 2.0
 TIMEOUT_S = 600
 
 
@@ -173,27 +173,8 @@ async def start(backend: Backend, principal: Principal, spec: Sample) -> Complet
     job = (await submit(backend, principal, new)).job
     completion = Completion(backend, principal, job)
     try:
-        if not await _has_started(backend, job):
-            state = await arun(backend.redis, lane_state(job.lane))
-            if state.live_workers == 0:
-                raise UnavailableError(
-                    f"No worker of lane {job.lane} is running: start one with gradmill worker.",
-                    code="no-worker",
-                    headers={"Retry-After": "5"},
-                )
+        await until_started(backend, job)
     except BaseException:
         await asyncio.shield(completion.abandon())
         raise
     return completion
-
-
-async def _has_started(backend: Backend, job: JobRecord) -> bool:
-    """Whether something happens to the job within the time that a client waits for a worker."""
-    try:
-        async with asyncio.timeout(NO_WORKER_S), backend.hub.view(job.id, job.seq) as viewer:
-            async for step in viewer.steps():
-                if isinstance(step, Batch | End):
-                    return True
-    except TimeoutError:
-        pass
-    return False

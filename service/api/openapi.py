@@ -1,20 +1,38 @@
-"""The OpenAPI document: FastAPI's, with the forms of the bodies that we read ourselves."""
+"""The OpenAPI document: FastAPI's, with the bodies that we read ourselves, and what all routes share.
+
+What a single route may answer stands at the route (``answers``); here are the refusals that follow from its
+path and its body, the headers of every answer, the key, and the links from what was made to what can be done.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, TypeAdapter, create_model
 from pydantic.json_schema import models_json_schema
 
+from service.api.answers import problem
 from service.specs import KINDS
+from service.wire import Problem
 
+Json = dict[str, Any]
 REFERENCE = "#/components/schemas/{model}"
+METHODS = ("get", "put", "post", "patch", "delete")
+WITHOUT_STORE = ("/healthz", "/version")  # what is answered whether or not Redis is there
+REQUEST_ID = {"description": "names this request in the log", "schema": {"type": "string"}}
+RETRY_AFTER = {"description": "seconds after which to try again", "schema": {"type": "integer"}}
+LINKS = {  # operation that makes something → parameter that takes its id, operations that do
+    "create_job": ("job_id", ("get_job", "get_events", "get_logs", "cancel_job", "delete_job")),
+    "retry_job": ("job_id", ("get_job", "cancel_job")),
+    "upload_file": ("file_id", ("get_file", "get_content", "delete_file")),
+    "create_key": ("key_id", ("get_key", "revoke_key")),
+}
 
 
-def json_body(name: str) -> dict[str, Any]:
+def json_body(name: str) -> Json:
     """The part of a route that documents a JSON body of a schema registered with ``add_openapi``."""
     schema = {"$ref": REFERENCE.format(model=name)}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
@@ -24,7 +42,7 @@ def job_requests(options: type[BaseModel]) -> dict[str, type[BaseModel]]:
     """For each kind the body that creates one."""
     requests = {}
     for name, kind in KINDS.items():
-        fields: dict[str, Any] = {"kind": (Literal[name], ...), "spec": (kind.spec, ...)}
+        fields: Json = {"kind": (Literal[name], ...), "spec": (kind.spec, ...)}
         requests[name] = create_model(f"{name.capitalize()}JobRequest", __base__=options, **fields)
     return requests
 
@@ -33,27 +51,83 @@ def add_openapi(app: FastAPI, options: type[BaseModel], bodies: list[type[BaseMo
     """Makes ``app.openapi`` describe ``JobRequest`` as one form a kind, other bodies by their models."""
     requests = job_requests(options)
 
-    def document() -> dict[str, Any]:
+    def document() -> Json:
         if app.openapi_schema is None:
             schema = get_openapi(
                 title=app.title, version=app.version, description=app.description, routes=app.routes
             )
-            models: list[tuple[type[BaseModel], Literal["validation"]]] = [
-                (model, "validation") for model in [*requests.values(), *bodies]
-            ]
-            _, definitions = models_json_schema(models, ref_template=REFERENCE)
-            components = schema.setdefault("components", {}).setdefault("schemas", {})
-            components.update(definitions["$defs"])
-            components["JobRequest"] = {
-                "oneOf": [{"$ref": REFERENCE.format(model=model.__name__)} for model in requests.values()],
-                "discriminator": {
-                    "propertyName": "kind",
-                    "mapping": {
-                        name: REFERENCE.format(model=model.__name__) for name, model in requests.items()
-                    },
-                },
-            }
+            components = schema.setdefault("components", {})
+            components["schemas"] = _schemas(components.get("schemas", {}), requests, bodies)
+            components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+            for path, method, operation in operations(schema):
+                _complete(path, method, operation)
             app.openapi_schema = schema
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]
+
+
+def operations(schema: Json) -> Iterator[tuple[str, str, Json]]:
+    """Path, method and description of every operation."""
+    for path, methods in schema["paths"].items():
+        for method in METHODS:
+            if method in methods:
+                yield path, method, methods[method]
+
+
+def _schemas(found: Json, requests: dict[str, type[BaseModel]], bodies: Iterable[type[BaseModel]]) -> Json:
+    """All schemas: those that FastAPI has found but for its own errors, the bodies, and the problem."""
+    models: list[tuple[type[BaseModel], Literal["validation"]]] = [
+        (model, "validation") for model in [*requests.values(), *bodies]
+    ]
+    _, definitions = models_json_schema(models, ref_template=REFERENCE)
+    problem_schema = TypeAdapter(Problem).json_schema(ref_template=REFERENCE)
+    parts = problem_schema.pop("$defs")
+    references = {name: {"$ref": REFERENCE.format(model=model.__name__)} for name, model in requests.items()}
+    job_request = {
+        "oneOf": list(references.values()),
+        "discriminator": {
+            "propertyName": "kind",
+            "mapping": {name: reference["$ref"] for name, reference in references.items()},
+        },
+        "examples": [{"kind": name, "spec": kind.example} for name, kind in KINDS.items()],
+    }
+    own = {name: schema for name, schema in found.items() if "ValidationError" not in name}
+    return {**own, **definitions["$defs"], **parts, "Problem": problem_schema, "JobRequest": job_request}
+
+
+def _complete(path: str, method: str, operation: Json) -> None:
+    """Adds the refusals that an operation may meet, the headers of its answers, its key and its links."""
+    responses = operation["responses"]
+    for status in sorted(_refusals(path, operation)):
+        responses.setdefault(str(status), problem(status))
+    if "422" in responses:
+        responses["422"] = problem(422)
+    for status, response in responses.items():
+        headers = response.setdefault("headers", {})
+        headers["X-Request-ID"] = REQUEST_ID
+        if status in ("429", "503"):
+            headers["Retry-After"] = RETRY_AFTER
+    if path.startswith("/v1/"):
+        operation["security"] = [{"key": []}]
+    if operation["operationId"] in LINKS:
+        parameter, others = LINKS[operation["operationId"]]
+        links = {
+            name: {"operationId": name, "parameters": {parameter: "$response.body#/id"}} for name in others
+        }
+        for made in {"201", "202"} & responses.keys():
+            responses[made]["links"] = links
+
+
+def _refusals(path: str, operation: Json) -> set[int]:
+    """Statuses of refusals that follow from the path, the parameters and the body alone."""
+    found = {403, 421, 431}
+    if path.startswith("/v1/"):
+        found.add(401)
+    if path not in WITHOUT_STORE:
+        found.add(503)
+    if "{" in path and not path.startswith("/v1/aliases"):
+        found.add(404)
+    if "requestBody" in operation:
+        found |= {400, 413, 415, 422}
+    return found

@@ -107,17 +107,30 @@ RULES = {
     "string_too_long": "must have at most {max_length} characters",
     "string_too_short": "must have at least {min_length} characters",
     "too_long": "must have at most {max_length} entries",
+    "too_short": "must have at least {min_length} entries",
+    "int_parsing": "must be an integer",
+    "int_parsing_size": "must be an integer of fewer digits",
+    "int_from_float": "must be an integer",
+    "float_parsing": "must be a number",
+    "bool_parsing": "must be true or false",
+    "none_required": "must be null",
+    "string_unicode": "must be text in UTF-8",
+    "timezone_aware": "must say its zone, as 2026-01-31T12:00:00Z does",
+    "datetime_parsing": "must be a time such as 2026-01-31T12:00:00Z",
+    "datetime_from_date_parsing": "must be a time such as 2026-01-31T12:00:00Z",
+    "datetime_object_invalid": "must be a time such as 2026-01-31T12:00:00Z",
     "string_pattern_mismatch": "must match {pattern}",
     "union_tag_invalid": "must be one of {expected_tags}",
     "union_tag_not_found": "must be given",
     "value_error": "{error}",
 }
 
+OTHER_RULE = "has a form that is not taken here"
+
 
 def _rule(error: ErrorDetails) -> str:
-    """What a value must be, in our words where we have them."""
-    form = RULES.get(error["type"])
-    return error["msg"] if form is None else form.format(**error.get("ctx", {}))
+    """What a value must be."""
+    return RULES.get(error["type"], OTHER_RULE).format(**error.get("ctx", {}))
 
 
 def _field_error(error: ErrorDetails, body: Any, prefix: str) -> FieldError:

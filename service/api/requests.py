@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
 from service.api.problems import invalid_fields
-from service.errors import SHOWN, InvalidRequestError, MediaTypeError, field_problem, show
+from service.errors import SHOWN, InvalidFieldsError, InvalidRequestError, MediaTypeError, field_problem, show
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -33,6 +34,14 @@ def parse(model: type[M], body: bytes) -> M:
             shown = show(body[:SHOWN].decode("utf-8", "replace"))
             raise field_problem(InvalidRequestError, "body", shown, rule, code="invalid-json") from error
         raise invalid_fields(error, _loads(body)) from error
+
+
+def of_the_body(error: InvalidFieldsError, *parts: str) -> InvalidFieldsError:
+    """The same errors, about the fields of a body that is only a part of a job; ``parts`` lead to it."""
+    fields = list(error.errors)
+    for part in parts:
+        fields = [replace(each, param=each.param.removeprefix(part)) for each in fields]
+    return InvalidFieldsError(fields, code=error.code)
 
 
 def _loads(body: bytes) -> Any:

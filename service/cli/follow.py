@@ -176,13 +176,17 @@ def indent(text: str) -> str:
 
 
 def choose_display(kind: str, as_json: bool) -> Display:
-    """NDJSON when asked for; the stages of a compile job; the live display on a terminal; else lines."""
+    """NDJSON when asked for; what belongs to the kind; the live display on a terminal; else lines."""
     if as_json:
         return Ndjson()
     if kind == "compile":
         from service.cli.stages import Stages
 
         return Stages()
+    if kind == "price":
+        from service.cli.prices import Prices
+
+        return Prices()
     if sys.stderr.isatty() and sys.stdout.isatty():
         from service.cli.live import Live  # rich is slow to import
 

@@ -34,6 +34,7 @@ HINTS: tuple[tuple[type[Exception], Exit, str], ...] = (
 
 HINTS_BY_CODE = {
     "unknown-model": "`gradmill models` lists the published ones; job@step names a checkpoint",
+    "scope": "use a key that has it; an admin makes one with `gradmill keys create --scope`",
     "no-worker": "start workers with `gradmill worker`, or the whole system with `gradmill up`",
 }
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from service.client.errors import RefusedError
 from service.client.transport import JSON_TYPE, Transport, as_json, given
-from service.wire import Job, Json, JsonList, Page, Series
+from service.wire import Job, JobPage, Json, JsonList, Series
 
 WAIT_MARGIN_S = 30.0  # that an answer may take longer than the server was asked to wait
 
@@ -44,6 +44,15 @@ class Jobs(Transport):
         )
         return answer
 
+    def price(self, contract: Mapping[str, Any], *, wait_s: int = 30) -> Json:
+        """The price of a contract and its market; the job that computes it when the time is over first.
+
+        ``{"contracts": […]}`` prices many.
+        """
+        content = as_json(contract)
+        answer: Json = self._waiting("POST", "/v1/price", wait_s, content=content, headers=JSON_TYPE)
+        return answer
+
     def get(self, job_id: str, *, wait_s: int | None = None) -> Job:
         """The job; with ``wait_s`` when it has ended or the time, at most 60 s, is over."""
         job: Job = self._waiting("GET", f"/v1/jobs/{job_id}", wait_s, headers={})
@@ -69,7 +78,7 @@ class Jobs(Transport):
         limit: int = 20,
         after: str | None = None,
         order: str | None = None,
-    ) -> Page:
+    ) -> JobPage:
         """One page of the jobs that fit every filter, newest first.
 
         ``state`` and ``kind`` may be several, separated by commas; times are aware of their zone;
@@ -86,7 +95,7 @@ class Jobs(Transport):
             order=order,
         )
         params |= {f"metadata[{key}]": value for key, value in (metadata or {}).items()}
-        page: Page = self._call("GET", "/v1/jobs", params=params)
+        page: JobPage = self._call("GET", "/v1/jobs", params=params)
         return page
 
     def jobs(self, **filters: Any) -> Iterator[Job]:

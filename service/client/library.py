@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -96,6 +96,14 @@ class Models(Transport):
         body = {"model": model, "prompt": prompt, **options}
         answer: Json = self._call(
             "POST", "/v1/completions", content=as_json(body), headers=JSON_TYPE, timeout=COMPLETION_S
+        )
+        return answer
+
+    def price(self, contract: Mapping[str, Any], *, wait_s: int = 60) -> Json:
+        """A contract's price, waited for: the answer; the job itself if it takes longer."""
+        headers = {**JSON_TYPE, "Prefer": f"wait={wait_s}"}
+        answer: Json = self._call(
+            "POST", "/v1/price", content=as_json(contract), headers=headers, timeout=wait_s + 10.0
         )
         return answer
 

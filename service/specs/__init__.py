@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from service.specs import compile, sample, train
+from service.specs import compile, price, sample, train
 from service.specs.base import (
     Catalogue,
     ModelFacts,
@@ -20,16 +20,18 @@ from service.specs.base import (
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of job: the form of its spec, and the function that makes a read spec ready to be queued."""
+    """A kind of job: the form of its spec, what makes a read spec ready to be queued, and an example."""
 
     spec: type[Strict]
     prepare: Callable[[Any, Catalogue], Awaitable[Prepared]]
+    example: Mapping[str, Any]
 
 
 KINDS: dict[str, Kind] = {
-    "train": Kind(train.Train, train.prepare),
-    "sample": Kind(sample.Sample, sample.prepare),
-    "compile": Kind(compile.Compile, compile.prepare),
+    "train": Kind(train.Train, train.prepare, train.EXAMPLE),
+    "sample": Kind(sample.Sample, sample.prepare, sample.EXAMPLE),
+    "price": Kind(price.Price, price.prepare, price.EXAMPLE),
+    "compile": Kind(compile.Compile, compile.prepare, compile.EXAMPLE),
 }
 
 __all__ = [

@@ -22,6 +22,10 @@ Dtype = Literal["float32", "float64", "bfloat16", "int32", "int64", "uint32", "b
 InputName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,31}$")]
 Size = Annotated[int, Field(ge=0, le=2**31)]
 
+EXAMPLE = {
+    "expression": "relu(a + b) * a",
+    "inputs": {"a": {"shape": [256, 256]}, "b": {"shape": [256]}},
+}
 CAPS = {
     "memory_bytes": Cap(4 * 2**30, "bytes of memory", "make the inputs smaller"),
     "flops": Cap(1e12, "operations an evaluation", "make the inputs smaller"),

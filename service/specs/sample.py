@@ -13,6 +13,7 @@ from service.specs.base import Catalogue, Prepared, Strict
 from service.specs.limits import FLOPS_PER_S, TOKEN_S, check_caps
 from service.specs.prompts import check_prompt
 
+EXAMPLE = {"model": "bard", "prompt": "ROMEO:", "max_tokens": 100, "temperature": 0.8}
 QUICK_S = 10.0  # a job estimated longer leaves the quick lane to others
 
 

@@ -16,6 +16,12 @@ from service.specs.prompts import check_prompt
 
 TEXT_LIMIT = 2 * 2**20
 EVALUATION_WINDOWS = 100
+EXAMPLE = {
+    "model": {"name": "gpt", "embed_dim": 64, "num_heads": 4, "ff_dim": 128, "num_layers": 2, "seq_len": 32},
+    "corpus": {"name": "shakespeare"},
+    "steps": 2000,
+    "publish_as": "bard",
+}
 ALIAS = r"^[a-z0-9][a-z0-9.-]{0,62}$"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 # The named corpora, which the API never loads.
@@ -99,9 +105,7 @@ class Train(Strict):
         ["\n"], max_length=8, description="beginnings of the samples"
     )
     checkpoint_every_s: float = Field(20.0, gt=0, le=3600, description="seconds between checkpoints")
-    publish_as: str | None = Field(
-        None, pattern=ALIAS, description="alias of the model that is left behind"
-    )
+    publish_as: str | None = Field(None, pattern=ALIAS, description="alias of the model that is left behind")
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def wait_for(what: str, look: Callable[[], T | None]) -> T:
 
 
 class System:
-    """The API in a thread of this process, on a free port of the loopback interface."""
+    """The API in a thread of this process, on a free port; ``environment`` is what a real worker needs."""
 
     def __init__(self, data_dir: Path, **settings: Any) -> None:
         self._redis_server = EmbeddedServer(data_dir)
@@ -56,6 +56,10 @@ class System:
     def __enter__(self) -> System:
         redis_url = self._redis_server.__enter__().url
         self.redis: Redis = connect(redis_url)
+        self.environment = {
+            "GRADMILL_REDIS_URL": redis_url,
+            "GRADMILL_DATA_DIR": str(self._settings["data_dir"]),
+        }
         listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"

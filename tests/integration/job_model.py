@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 TERMINAL = {"succeeded", "failed", "cancelled"}
 HELD = {"running", "cancelling"}
+
+PART_BYTES = {"weights": 4, "optimizer": 2, "state": 1}
 
 Event = tuple[str, dict[str, Any]]
 
@@ -21,6 +23,20 @@ class ModelAttempt:
     outcome: str | None = None
 
 
+@dataclass(frozen=True)
+class ModelCheckpoint:
+    """What stands at a step: by whom, whether it can be restored, and why it may be kept."""
+
+    attempt: int
+    loss: float | None
+    sample: bool
+    whole: bool = True
+
+    @property
+    def bytes(self) -> int:
+        return sum(PART_BYTES.values()) if self.whole else PART_BYTES["weights"]
+
+
 @dataclass
 class ModelJob:
     """A job as the rules of the design say it is."""
@@ -30,12 +46,15 @@ class ModelJob:
     priority: int
     arrival: int
     max_attempts: int
+    ephemeral: bool = False
     state: str = ""
     failures: int = 0
     pausing: bool = False
     attempts: list[ModelAttempt] = field(default_factory=list)
     events: list[tuple[str, int, dict[str, Any]]] = field(default_factory=list)  # type, attempt, data
-    checkpoints: dict[int, int] = field(default_factory=dict)  # step → attempt that stored it last
+    checkpoints: dict[int, ModelCheckpoint] = field(default_factory=dict)  # by step
+    stored: int = 0  # the last event in a segment
+    first_kept: int = 1  # event of the stream
     released: int = 0
     finished: int = 0
 
@@ -82,6 +101,17 @@ class Model:
         self.arrivals = 0
         self.claims = 0
         self.expired: set[str] = set()
+        self.removed: list[ModelJob] = []
+        self.live: set[str] = set()
+        self.tickets = 0
+
+    def everything(self) -> list[ModelJob]:
+        """Also what was deleted: late workers still ask for it."""
+        return [*self.jobs.values(), *self.removed]
+
+    def missing(self) -> int:
+        """The tickets that the lane lacks."""
+        return max(0, min(len(self.queued()), 2 * len(self.live)) - self.tickets)
 
     def queued(self, owner: str | None = None) -> list[ModelJob]:
         found = [job for job in self.jobs.values() if job.state == "queued" and owner in (None, job.owner)]
@@ -90,7 +120,7 @@ class Model:
     def accept(self, new: ModelJob, key: str, body: str, most: int) -> tuple[str, str]:
         if new.id in self.jobs:
             return "accepted", new.id
-        if key in self.keys:
+        if key in self.keys and self.keys[key][1] in self.jobs:
             seen, job = self.keys[key]
             return ("replayed" if seen == body else "conflict"), job
         if most and len(self.queued(new.owner)) >= most:
@@ -142,16 +172,40 @@ class Model:
         self.expired.discard(job.id)
         return job.verb()
 
-    def checkpoint(self, job: ModelJob, token: int, step: int) -> str:
+    def checkpoint(self, job: ModelJob, token: int, step: int, loss: float | None, sample: bool) -> str:
         if not job.is_current(token):
             return "fenced"
-        if job.checkpoints.get(step) != token:
-            job.checkpoints[step] = token
-            job.emit("checkpoint", {"step": step, "best": False})
-            below = sorted(each for each in job.checkpoints if each <= step)
-            job.checkpoints = {each: job.checkpoints[each] for each in below[-2:]}
+        new = ModelCheckpoint(token, loss, sample)
+        if job.checkpoints.get(step) != new:
+            job.checkpoints[step] = new
+            job.emit("checkpoint", {"step": step, "best": self._prune(job, step) == step})
         self.expired.discard(job.id)
         return job.verb()
+
+    def _prune(self, job: ModelJob, newest: int) -> int | None:
+        """Keeps whole the last two up to the newest and the best of these; of the others sampled weights."""
+        whole = sorted(step for step, each in job.checkpoints.items() if each.whole and step <= newest)
+        losses = {step: job.checkpoints[step].loss for step in whole}
+        evaluated = [step for step in whole if losses[step] is not None]
+        best = min(evaluated, key=lambda step: (losses[step], step), default=None)
+        for step, each in list(job.checkpoints.items()):
+            if step not in {*whole[-2:], best}:
+                del job.checkpoints[step]
+                if each.sample:
+                    job.checkpoints[step] = replace(each, whole=False)
+        return best
+
+    def store_segment(self, job: ModelJob, last: int, kept: int) -> None:
+        """The events up to ``last`` are in segments; the stream keeps its last ones and those in none."""
+        job.stored = max(job.stored, last)
+        job.first_kept = max(job.first_kept, min(job.stored + 1, len(job.events) - kept + 1))
+
+    def remove(self, job: ModelJob) -> tuple[str, bool]:
+        if job.state not in TERMINAL:
+            return job.state, False
+        self.removed.append(self.jobs.pop(job.id))
+        job.released = job.finished = -1  # nobody remembers
+        return job.state, True
 
     def release(self, job: ModelJob, token: int, reason: str) -> str:
         if job.released == token:

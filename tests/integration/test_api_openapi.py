@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from api_rig import Api
 
+from service.ids import new_id
+from service.jobs.records import key
 from service.specs import KINDS
 
 
@@ -63,6 +66,47 @@ def test_each_kind_has_its_form_with_bounds_and_descriptions(document: dict[str,
                 assert bounds & {"minimum", "exclusiveMinimum"}, field
                 assert bounds & {"maximum", "exclusiveMaximum"}, field
                 assert schema.get("description"), field
+
+
+def test_the_example_of_each_kind_is_accepted(api: Api, document: dict[str, Any]) -> None:
+    record = {"id": new_id("model"), "weights": "0" * 64, "config": {"name": "bigram", "vocab_size": 65}}
+    api.redis.set(key("model", record["id"]), json.dumps(record))  # type: ignore[arg-type]
+    api.redis.hset(key("aliases", "*"), "bard", record["id"])  # type: ignore[arg-type]
+    examples = document["components"]["schemas"]["JobRequest"]["examples"]
+    assert {example["kind"] for example in examples} == set(KINDS)
+    for example in examples:
+        answer = api.http.post("/v1/jobs", params={"dry_run": "true"}, json=example)
+        assert answer.status_code == 200, answer.text
+
+
+def test_every_operation_names_its_refusals_as_problems(document: dict[str, Any]) -> None:
+    for path, method, operation in operations(document):
+        responses = operation["responses"]
+        needed = {"403", "421", "431"} | ({"401"} if path.startswith("/v1/") else set())
+        needed |= {"400", "413", "415", "422"} if "requestBody" in operation else set()
+        needed |= {"404"} if "_id}" in path else set()
+        assert needed <= responses.keys(), (method, path)
+        for status, response in responses.items():
+            assert response["description"], (method, path, status)
+            if status >= "400" and status != "416":
+                assert response["content"].keys() == {"application/problem+json"}, (method, path, status)
+            elif status not in ("204", "304", "416"):
+                assert response["content"], (method, path, status)
+    assert "HTTPValidationError" not in document["components"]["schemas"]
+
+
+def test_links_lead_from_what_was_made_to_operations_with_its_id(document: dict[str, Any]) -> None:
+    by_name = {operation["operationId"]: operation for _, _, operation in operations(document)}
+    links = [
+        link
+        for operation in by_name.values()
+        for response in operation["responses"].values()
+        for link in response.get("links", {}).values()
+    ]
+    assert len(links) >= 10
+    for link in links:
+        (parameter,) = link["parameters"]
+        assert parameter in [each["name"] for each in by_name[link["operationId"]]["parameters"]]
 
 
 def test_the_document_is_the_same_each_time(api: Api, document: dict[str, Any]) -> None:

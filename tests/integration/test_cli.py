@@ -214,6 +214,7 @@ def test_models_are_listed(system: Cluster) -> None:
     record |= {"config": {"name": "bigram", "vocab_size": 3}, "created": 0, "owner": "local"}
     system.redis.set(key("model", model_id), json.dumps(record))
     system.redis.zadd(key("models", "*"), {model_id: 0})
+    system.redis.hset(key("aliases", "*"), "bard", model_id)
     row = next(line for line in run(system, "models")[0].splitlines() if model_id in line)
     assert row.split()[1:] == ["bard", "bigram", "7", "1970-01-01T00:00:00Z", "job_x"]
     assert model_id in [json.loads(line)["id"] for line in run(system, "models", "--json")[0].splitlines()]

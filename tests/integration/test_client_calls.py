@@ -17,10 +17,12 @@ from service.client import Client, NotFoundError, RefusedError
 from service.ids import new_id
 from service.jobs import calls
 from service.jobs.lanes import QUICK
+from service.specs import KINDS
 
 BY_OTHERS = {  # operations that no method of the client is for
     ("get", "/metrics"),
     ("get", "/healthz"),
+    ("post", "/v1/compile"),  # the same as submit
 }
 
 
@@ -95,6 +97,11 @@ def test_jobs_are_submitted_listed_and_changed(api: Api, client: Client) -> None
         client.delete(two["id"])
     assert caught.value.status == 409
     assert sum(queue["queued"] for queue in client.queues()) == 2
+
+
+def test_a_price_needs_a_worker(client: Client) -> None:
+    with pytest.raises(RefusedError, match="worker"):
+        client.price(KINDS["price"].example["contract"], wait_s=5)
 
 
 def test_what_a_job_says_and_leaves_behind_is_read(api: Api, client: Client) -> None:

@@ -130,6 +130,20 @@ def test_hostile_programs_are_problems_or_bounded_runs(system: Cluster, client: 
         assert system.wait_state(job_id, "succeeded", "failed").state == "succeeded"
 
 
+def test_the_short_path_waits_and_names_fields_of_its_body(system: Cluster) -> None:
+    url = f"{system.environment['GRADMILL_URL']}/v1/compile"
+    with httpx.Client(timeout=70) as http:
+        waited = http.post(url, json=CHAIN, headers={"Prefer": "wait=60"})
+        assert waited.status_code == 200 and waited.json()["result"]["verified"]
+        assert waited.headers["Location"] == f"/v1/jobs/{waited.json()['id']}"
+        for body, param in (
+            ({**CHAIN, "expression": "a +"}, "expression"),
+            ({**CHAIN, "repeats": 0}, "repeats"),
+        ):
+            refused = http.post(url, json=body)
+            assert refused.status_code == 422 and refused.json()["param"] == param
+
+
 def test_the_command_line_shows_stages_and_a_table(system: Cluster) -> None:
     done = gradmill(system, "relu(a + b) * c", "-i", "a,b=f32[64,100]", "-i", "c=f32[100]", *QUICKLY)
     assert done.returncode == 0, done.stderr

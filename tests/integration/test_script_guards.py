@@ -301,6 +301,13 @@ def test_what_lies_beyond_a_new_checkpoint_is_not_restored(store: Store) -> None
     assert store.steps(job) == {5: True}
 
 
+def test_weights_alone_do_not_count_among_the_last_two(store: Store) -> None:
+    job, token = store.running()
+    for step in (4, 6, 3, 5):
+        store.save(job, token, step, sample=step == 4)
+    assert store.steps(job) == {3: True, 4: False, 5: True}
+
+
 def test_a_stream_is_not_trimmed_beyond_its_segments(store: Store) -> None:
     job, token = store.running()
     store.run(calls.append(job, token, 0, [LOG] * 8))  # after the two events of its states

@@ -21,6 +21,9 @@ LIGHT_ENGINE_MODULES = {
     "engine.expression.tensors",
     "engine.graph_json",
     "engine.models.config",
+    "engine.pricing.cost",
+    "engine.pricing.payoff_language",
+    "engine.pricing.spec",
 }
 
 

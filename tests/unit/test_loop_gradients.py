@@ -27,7 +27,7 @@ VALUES = {
 SAVES = ("every", "sqrt", "first")
 
 
-def ours(x: Any, w: Any, rows: Any, scale: Any, save: Any, limit: float) -> tuple[Any, Any]:
+def ours(x: Any, w: Any, rows: Any, scale: Any, *, save: Any, limit: float) -> tuple[Any, Any]:
     """A recurrence with stacked results, closed-over weights and an early stop: the loss, and the turns."""
 
     def body(turn: Tensor, carries: Any) -> Turn:
@@ -163,12 +163,12 @@ def test_nests_agree_with_difference_quotients_to_the_second_order() -> None:
     def nest(x: Tensor, w: Tensor) -> Tensor:
         def outer(turn: Tensor, c: Tensor) -> Tensor:
             inner = loop(turn + 1, lambda u, d: d * w + x[u % 2] * c, c, most=3, save="every").carries
-            return cond(inner.sum() > 0, lambda: inner.tanh(), lambda: inner * inner * 0.1)
+            return cond(inner.sum() > 0, inner.tanh, lambda: inner * inner * 0.1)
 
         return loop(3, outer, x.sum() * w).carries
 
     x, w = generator.normal(2, 3, dtype=float64), generator.normal(3, dtype=float64)
-    assert grad_check(lambda x, w: nest(x, w), [x, w], order=2)
+    assert grad_check(nest, [x, w], order=2)
 
 
 def test_nothing_flows_through_what_is_detached_in_a_body() -> None:

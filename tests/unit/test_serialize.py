@@ -68,6 +68,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "cut header": ((10).to_bytes(8, "little") + b"{}", "only 2 bytes follow"),
     "not JSON": (file_of(b"{"), "not JSON"),
     "not UTF-8": (file_of(b'{"\xff": 1}'), "not JSON"),
+    "a number of 5,000 digits": (file_of(b'{"x": ' + b"9" * 5000 + b"}"), "not JSON"),
     "deep JSON": (file_of(b"[" * 200_000), "not JSON"),
     "not an object": (file_of([]), "must be a JSON object"),
     "duplicate key": (file_of(b'{"a": 1, "a": 2}'), "key twice"),

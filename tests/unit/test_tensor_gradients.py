@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -152,3 +153,34 @@ def test_against_torch() -> None:
     (other.softmax(-1) * other.tanh()).sum().backward()
     for mine, his in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(np.asarray(mine.grad), his.grad.numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_the_standard_deviation_of_equal_elements_has_gradient_0() -> None:
+    x = Tensor([[2.0, 2.0, 2.0], [1.0, 2.0, 4.0]], requires_grad=True)
+    x.std(1).sum().backward()
+    deviations = std_gradient([1.0, 2.0, 4.0])
+    assert x.grad is not None
+    np.testing.assert_allclose(np.asarray(x.grad), [[0.0] * 3, deviations], rtol=1e-6)
+
+
+def std_gradient(row: list[float]) -> list[float]:
+    mean = sum(row) / len(row)
+    std = (sum((x - mean) ** 2 for x in row) / len(row)) ** 0.5
+    return [(x - mean) / (len(row) * std) for x in row]
+
+
+def test_threads_that_share_a_leaf_lose_no_gradient() -> None:
+    x = Tensor([0.0], requires_grad=True)
+    losses = [[(x * float(k)).sum() for k in range(40)] for _ in range(4)]
+
+    def run(own: list[Tensor]) -> None:
+        for loss in own:
+            loss.backward()
+
+    threads = [threading.Thread(target=run, args=(own,)) for own in losses]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert x.grad is not None
+    assert x.grad.tolist() == [4.0 * sum(range(40))]

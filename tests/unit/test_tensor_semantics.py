@@ -141,6 +141,13 @@ def test_a_dtype_that_is_none_is_refused_wherever_one_is_taken(bad: Any) -> None
             make()
 
 
+def test_a_list_that_holds_itself_is_refused() -> None:
+    data: list[Any] = []
+    data += [data, data]
+    with pytest.raises(ValueError, match="holds itself"):
+        Tensor(data)
+
+
 def test_ranges_are_rows_and_iterators_are_refused() -> None:
     assert Tensor(range(3)).tolist() == [0, 1, 2]
     assert Tensor([range(2), (5, 6)]).tolist() == [[0, 1], [5, 6]]

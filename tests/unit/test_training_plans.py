@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import replace
-from hashlib import sha256
-from typing import Any
 
 import pytest
+from golden import GOLDEN, RUNS, STEPS, training, weights_after_fifty_steps
 
 from engine.devices.cpu import CpuDevice
 from engine.devices.device import current_device, use_device
@@ -18,28 +16,6 @@ from engine.devices.toolchain import find_toolchain
 from engine.training import Training
 
 pytestmark = pytest.mark.skipif(not isinstance(current_device(), CpuDevice), reason="plans need a C compiler")
-
-TEXT = "the quick brown fox jumps over the lazy dog. " * 12
-GPT = {"name": "gpt", "embed_dim": 8, "num_heads": 2, "ff_dim": 12, "num_layers": 2, "seq_len": 6}
-STEPS = 20
-
-RUNS: dict[str, dict[str, Any]] = {
-    "gpt adamw": {"optimizer": "adamw", "weight_decay": 0.1, "schedule": "cosine", "warmup_steps": 4},
-    "gpt dropout, clipped": {"model": {**GPT, "dropout": 0.3}, "clip_norm": 0.2},
-    "gpt rotary, tied, swiglu": {
-        "model": {**GPT, "positions": "rotary", "tied": True, "norm": "rmsnorm", "feed_forward": "swiglu"},
-        "optimizer": "lion",
-    },
-    "gpt sgd": {"optimizer": "sgd", "momentum": 0.9, "clip_norm": 0.5},
-    "mlp adam": {"model": {"name": "mlp"}, "optimizer": "adam", "weight_decay": 0.01},
-    "mlp rmsprop": {"model": {"name": "mlp"}, "optimizer": "rmsprop", "schedule": "linear"},
-    "bigram adagrad": {"model": {"name": "bigram"}, "optimizer": "adagrad", "batch": 1},
-}
-
-
-def training(changes: dict[str, Any], make: Callable[..., Training] = Training, *more: Any) -> Training:
-    spec = {"model": GPT, "steps": STEPS, "batch": 3, "lr": 0.01, "seed": 5, **changes}
-    return make(spec, TEXT, *more)
 
 
 def eager(run: Training) -> Training:
@@ -107,10 +83,6 @@ def test_without_a_compiler_training_runs_in_eager() -> None:
     assert run._compiled_step.plans == []
 
 
-GOLDEN = {
-    "gpt dropout, clipped": "774f26bd0ea06b90ce0b79f783fb6c25",
-    "mlp adam": "1301b9579f9d3beca3d53a8e426ae3b4",
-}
 BUILDS = [
     pytest.param(None, 1, id="1 thread"),
     pytest.param(None, 3, id="3 threads"),
@@ -128,8 +100,4 @@ def test_fifty_steps_have_the_committed_bits(name: str, command: str | None, thr
     if command is not None and toolchain is None:
         pytest.skip(f"{command} is not installed")
     with use_device(CpuDevice(threads, toolchain)):
-        run = training({**RUNS[name], "steps": 50})
-        while run.step < 50:
-            run.run_step()
-        values = run.model.state_dict().values()
-        assert sha256(b"".join(x.tobytes() for x in values)).hexdigest()[:32] == GOLDEN[name]
+        assert weights_after_fifty_steps(name) == GOLDEN[name]

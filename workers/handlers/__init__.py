@@ -29,6 +29,7 @@ Handler = Callable[[Attempt, BlobStore], Outcome]
 MODULES = {
     "train": "workers.handlers.train",
     "sample": "workers.handlers.sample",
+    "price": "workers.handlers.price",
     "compile": "workers.handlers.compile",
 }
 

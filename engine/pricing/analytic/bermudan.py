@@ -122,11 +122,14 @@ class _Grid:
         if values[0] > self._strike - exp(nodes[0]):
             return self._edges[0]
         i = next(i for i in range(1, len(values)) if values[i] > self._strike - exp(nodes[i]))
-        base = i // _SIZE * _SIZE if i % _SIZE else i - _SIZE
+        base = max(0, min(i - _SIZE // 2, len(values) - _SIZE))
         xs, ys = nodes[base : base + _SIZE], values[base : base + _SIZE]
-        if i % _SIZE == 0:
-            xs, ys = nodes[i - 4 : i + 5], values[i - 4 : i + 5]
-        return find_root(lambda x: _interpolate(xs, ys, x) - self._strike + exp(x), nodes[i - 1], nodes[i])
+
+        def excess(x: float) -> float:
+            return _interpolate(xs, ys, x) - self._strike + exp(x)
+
+        left, right = nodes[i - 1], nodes[i]
+        return find_root(excess, left, right) if excess(left) < 0.0 < excess(right) else right
 
     def _at(self, step: Step, i: int, later: _Waiting | None, inner: _Partial) -> float:
         x = self._nodes[i]

@@ -11,6 +11,7 @@ from engine.pricing.analytic.exact import exact
 from engine.pricing.montecarlo import payoffs
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.paths import Path
+from engine.pricing.montecarlo.tilt import is_tilted
 from engine.pricing.spec import BlackScholes, Spec
 from engine.pricing.spec import products as p
 from engine.tensor import Tensor
@@ -29,6 +30,8 @@ class Control:
 def control_of(spec: Spec) -> Control | None:
     """The control of a request; None where nothing known resembles its payoff."""
     if spec.simulation is not None and spec.simulation.control_variate == "none":
+        return None
+    if is_tilted(spec):
         return None
     if not isinstance(spec.model, BlackScholes):
         return None if spec.market.assets > 1 else _forward_unless_short(spec)

@@ -19,9 +19,11 @@ from engine.pricing.montecarlo.greeks import Scene, refusal, samples
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.models import dynamics_of, form_of, needs_of
 from engine.pricing.montecarlo.numbers import Numbers
+from engine.pricing.montecarlo.paths import Path
 from engine.pricing.montecarlo.payoffs import payoff
 from engine.pricing.montecarlo.settings import settings_of
 from engine.pricing.montecarlo.shifts import Wanted, wanted
+from engine.pricing.montecarlo.tilt import is_tilted, tilted
 from engine.pricing.spec import Spec
 from engine.pricing.spec.fields import Constants
 from engine.record import Graph
@@ -87,6 +89,9 @@ def _record(spec: Spec) -> Program:
         factors = draw_factors(numbers, settings, blocks, needs)
         shape = (blocks, 1, BLOCK * (2 if settings.antithetic else 1))
         pays = [payoff] if control is None else [payoff, control.payoff]
+        if is_tilted(spec):
+            factors, weight = tilted(numbers, factors)
+            pays = [_times(own, weight) for own in pays]
         found = [samples(Scene(numbers, dynamics_of(spec), factors, own, shape), columns) for own in pays]
         kept = apply("iota", (), (blocks, BLOCK), 1, int64).astype(float64) < counted
         outputs = [
@@ -95,6 +100,10 @@ def _record(spec: Spec) -> Program:
             for total in _sums([_kept(x, kept, settings.antithetic) for x in column])
         ]
     return Program(_runner(graph, outputs), numbers, columns, control, needs)
+
+
+def _times(pays: Callable[[Path], Tensor], weight: Tensor) -> Callable[[Path], Tensor]:
+    return lambda path: pays(path) * weight
 
 
 def _runner(graph: Graph, outputs: list[Tensor]) -> Runner:
@@ -137,6 +146,7 @@ def _form(spec: Spec) -> tuple[Any, ...]:
         _shape_of(product, grid.times),
         type(spec.model),
         form_of(spec),
+        is_tilted(spec),
         _shape_of(spec.model, ()),
         _shape_of(spec.market, ()),
         simulation,

@@ -8,6 +8,8 @@ from fastapi import APIRouter, Path, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from service import wire
+from service.api.answers import gives, gives_nothing
 from service.api.backend import answer, backend_of, principal_of
 from service.api.catalogue import RedisCatalogue
 from service.api.openapi import json_body
@@ -19,6 +21,7 @@ from service.jobs.models import drop_alias, set_alias
 from service.jobs.records import flat, key
 from service.specs import Strict
 from service.specs.train import ALIAS
+from service.wire import AliasPage
 
 router = APIRouter(prefix="/v1/aliases", tags=["models"])
 
@@ -36,7 +39,7 @@ def alias_view(alias: str, model: str) -> dict[str, Any]:
     return {"object": "alias", "id": alias, "model": model}
 
 
-@router.get("", summary="List aliases")
+@router.get("", summary="List aliases", **gives(AliasPage))
 async def list_aliases(request: Request, page: Page) -> dict[str, Any]:
     """A page of the aliases in alphabetical order, from the end with ``order=desc``."""
     stored = await answer(backend_of(request).redis.hgetall(key("aliases", principal_of(request).sees)))
@@ -54,7 +57,12 @@ async def list_aliases(request: Request, page: Page) -> dict[str, Any]:
     }
 
 
-@router.put("/{alias}", openapi_extra=json_body("AliasRequest"), summary="Let an alias name a model")
+@router.put(
+    "/{alias}",
+    openapi_extra=json_body("AliasRequest"),
+    summary="Let an alias name a model",
+    **gives(wire.Alias),
+)
 async def put_alias(request: Request, alias: Alias) -> dict[str, Any]:
     """Requests that name the alias get this model from now on; jobs accepted before keep theirs."""
     backend = backend_of(request)
@@ -65,7 +73,7 @@ async def put_alias(request: Request, alias: Alias) -> dict[str, Any]:
     return alias_view(alias, record["id"])
 
 
-@router.delete("/{alias}", status_code=204, summary="Take an alias away")
+@router.delete("/{alias}", summary="Take an alias away", **gives_nothing(problems=(404,)))
 async def delete_alias(request: Request, alias: Alias) -> Response:
     """The model stays."""
     backend = backend_of(request)

@@ -7,10 +7,12 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from service.api.answers import gives, gives_content
 from service.api.backend import backend_of, principal_of
 from service.api.download import blob_response
 from service.errors import NotFoundError
 from service.jobs.records import JobRecord, Json
+from service.wire import ArtifactList
 
 router = APIRouter(prefix="/v1/jobs", tags=["artifacts"])
 
@@ -35,7 +37,7 @@ def artifact_view(job: JobRecord, artifact: Json) -> dict[str, Any]:
     }
 
 
-@router.get("/{job_id}/artifacts", summary="List a job's artifacts")
+@router.get("/{job_id}/artifacts", summary="List a job's artifacts", **gives(ArtifactList))
 async def list_artifacts(request: Request, job_id: str) -> dict[str, Any]:
     """Files that the job made; none before it has succeeded."""
     job = await backend_of(request).job(job_id, principal_of(request))
@@ -44,7 +46,10 @@ async def list_artifacts(request: Request, job_id: str) -> dict[str, Any]:
 
 
 @router.get(
-    "/{job_id}/artifacts/{artifact_id}/content", summary="Download an artifact", response_class=Response
+    "/{job_id}/artifacts/{artifact_id}/content",
+    summary="Download an artifact",
+    response_class=Response,
+    **gives_content("application/octet-stream"),
 )
 async def get_artifact(request: Request, job_id: str, artifact_id: str) -> Response:
     """The bytes, with ranges and a strong ETag; always as a download, whatever their type."""

@@ -7,10 +7,12 @@ import asyncio
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
+from service.api.answers import gives, gives_content
 from service.api.backend import backend_of
 from service.api.download import blob_response
 from service.blobs import BlobDamagedError, BlobMissingError, check_name
 from service.errors import NotFoundError, invalid_field
+from service.wire import Blob
 
 router = APIRouter(prefix="/v1/blobs", tags=["blobs"])
 
@@ -29,13 +31,18 @@ def _checked(name: str) -> str:
         raise NotFoundError(f"{error}.", code="unknown-blob", param="name") from error
 
 
-@router.get("/{name}", summary="Read a blob")
+@router.get(
+    "/{name}",
+    summary="Read a blob",
+    response_class=Response,
+    **gives_content("application/octet-stream"),
+)
 async def get_blob(request: Request, name: str) -> Response:
     """The bytes, with ranges; their sha256 is the name."""
     return await blob_response(request, backend_of(request).blobs, _checked(name), name)
 
 
-@router.put("/{name}", status_code=201, openapi_extra=CONTENT, summary="Store a blob")
+@router.put("/{name}", openapi_extra=CONTENT, summary="Store a blob", **gives(Blob, 201))
 async def put_blob(request: Request, name: str) -> Response:
     """Durable when the answer comes. Sent again it does no harm; bytes of another name are refused."""
     backend = backend_of(request)

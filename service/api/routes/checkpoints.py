@@ -8,15 +8,17 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from service.api.answers import gives, gives_content
 from service.api.backend import answer, backend_of, principal_of
 from service.api.download import blob_response
 from service.errors import GoneError
 from service.jobs.records import checkpoints, key
+from service.wire import CheckpointList
 
 router = APIRouter(prefix="/v1/jobs", tags=["checkpoints"])
 
 
-@router.get("/{job_id}/checkpoints", summary="List a job's checkpoints")
+@router.get("/{job_id}/checkpoints", summary="List a job's checkpoints", **gives(CheckpointList))
 async def list_checkpoints(request: Request, job_id: str) -> dict[str, Any]:
     """Manifests in order of their steps; ``whole`` ones can be resumed from, the others hold weights only.
 
@@ -40,7 +42,12 @@ async def list_checkpoints(request: Request, job_id: str) -> dict[str, Any]:
     return {"object": "list", "data": data, "has_more": False}
 
 
-@router.get("/{job_id}/checkpoints/{step}/weights", summary="Download a checkpoint's weights")
+@router.get(
+    "/{job_id}/checkpoints/{step}/weights",
+    summary="Download a checkpoint's weights",
+    response_class=Response,
+    **gives_content("application/octet-stream"),
+)
 async def get_weights(request: Request, job_id: str, step: int) -> Response:
     """The weights as safetensors, with ranges."""
     backend = backend_of(request)

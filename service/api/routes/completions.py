@@ -9,9 +9,11 @@ from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from starlette.responses import JSONResponse, Response
 
+from service import wire
+from service.api.answers import gives
 from service.api.backend import backend_of, principal_of
 from service.api.completion import Completion, Token, start
 from service.api.ending import end
@@ -26,6 +28,17 @@ from service.specs.sample import Sample
 router = APIRouter(prefix="/v1/completions", tags=["completions"])
 
 Stop = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+def _only(neutral: bool | int | str) -> BeforeValidator:
+    """Takes a field that has no meaning here only where it asks for nothing."""
+
+    def check(value: Any) -> Any:
+        if value is not None and (value != neutral or isinstance(value, bool) != isinstance(neutral, bool)):
+            raise ValueError(f"is not supported: leave it out, or give {json.dumps(neutral)}")
+        return value if value is None else neutral
+
+    return BeforeValidator(check)
 
 
 class StreamOptions(Strict):
@@ -46,15 +59,16 @@ class CompletionRequest(Strict):
     top_p: float = Field(1.0, gt=0, le=1)
     seed: int | None = Field(None, ge=0, le=2**53)
     stop: Stop | Annotated[list[Stop], Field(max_length=4)] | None = None
-    logprobs: int | None = Field(None, ge=0, le=5)
+    logprobs: int | None = Field(None, ge=0, le=1, description="1: of the chosen token; 0: without texts")
     window: Literal["half", "exact"] = "half"
     stream: bool = False
     stream_options: StreamOptions | None = None
     user: str | None = Field(None, max_length=256)
-    echo: Literal[False] = False
-    best_of: Literal[1] | None = None
-    presence_penalty: Literal[0] | None = None
-    frequency_penalty: Literal[0] | None = None
+    echo: Annotated[Literal[False] | None, _only(False)] = None
+    suffix: Annotated[Literal[""] | None, _only("")] = None
+    best_of: Annotated[Literal[1] | None, _only(1)] = None
+    presence_penalty: Annotated[Literal[0] | None, _only(0)] = None
+    frequency_penalty: Annotated[Literal[0] | None, _only(0)] = None
 
     def to_sample(self) -> Sample:
         """The spec of the job."""
@@ -73,7 +87,12 @@ class CompletionRequest(Strict):
         )
 
 
-@router.post("", openapi_extra=json_body("CompletionRequest"), summary="Continue a prompt")
+@router.post(
+    "",
+    openapi_extra=json_body("CompletionRequest"),
+    summary="Continue a prompt",
+    **gives(wire.Completion, problems=(404, 429), stream=True),
+)
 async def create_completion(request: Request) -> Response:
     """In one piece, or with ``stream`` as events up to ``[DONE]``; a client that leaves stops the job."""
     backend = backend_of(request)

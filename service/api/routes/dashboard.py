@@ -13,7 +13,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Scope
 
 STATIC = Path(__file__).parents[2] / "static"
-PAGES = ("/", "/jobs", "/jobs/{rest:path}", "/compile", "/models")
+PAGES = ("/", "/jobs", "/jobs/{rest:path}", "/compile", "/price", "/models")
 NOT_BUILT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Gradmill</title></head>
 <body><main><h1>Gradmill</h1>

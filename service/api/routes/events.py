@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
+from service.api.answers import EVENT_STREAM, gives, gives_stream
 from service.api.backend import backend_of, principal_of
 from service.api.changes import Place, read_place
 from service.api.log import GapError
@@ -15,10 +16,10 @@ from service.api.views import job_view
 from service.errors import GoneError, NotFoundError, invalid_field
 from service.ids import is_id
 from service.jobs.events import EVENT_TYPES
+from service.wire import EventPage
 
 router = APIRouter(tags=["events"])
 
-EVENT_STREAM = "text/event-stream"
 MOST_JOBS = 32
 ALL = "*"
 
@@ -26,7 +27,7 @@ ALL = "*"
 @router.get(
     "/v1/jobs/{job_id}/events",
     summary="Read or follow a job's events",
-    responses={200: {"content": {"application/json": {}, EVENT_STREAM: {}}}},
+    **gives(EventPage, stream=True, problems=(410,)),
 )
 async def get_events(
     request: Request,
@@ -86,8 +87,8 @@ def _cursor(last_event_id: str | None, after: int | None) -> int:
 @router.get(
     "/v1/events",
     summary="Follow several jobs, or the list of all",
-    responses={200: {"content": {EVENT_STREAM: {}}}},
-    response_class=Response,
+    response_class=EventStream,
+    **gives_stream(problems=(404,)),
 )
 async def follow_events(
     request: Request,

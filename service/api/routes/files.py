@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
+from service.api.answers import gives, gives_content
 from service.api.backend import answer, backend_of, principal_of
 from service.api.catalogue import RedisCatalogue
 from service.api.download import blob_response, clean_name
@@ -18,6 +19,7 @@ from service.errors import NotFoundError
 from service.ids import new_id
 from service.jobs.calls import arun, drop_file, keep_file
 from service.jobs.records import Json
+from service.wire import Deleted, File, FilePage
 
 router = APIRouter(prefix="/v1/files", tags=["files"])
 
@@ -56,7 +58,9 @@ def file_view(record: Json) -> dict[str, Any]:
     }
 
 
-@router.post("", status_code=201, openapi_extra=UPLOAD_FORM, summary="Upload a text")
+@router.post(
+    "", openapi_extra=UPLOAD_FORM, summary="Upload a text", **gives(File, 201, problems=(429,), located=True)
+)
 async def upload_file(request: Request) -> Response:
     """Streams the form's ``file`` to the store; it can then stand as ``corpus.file`` in a train spec."""
     backend, principal = backend_of(request), principal_of(request)
@@ -85,7 +89,7 @@ async def upload_file(request: Request) -> Response:
     return JSONResponse(file_view(record), 201, {"Location": f"/v1/files/{file_id}"})
 
 
-@router.get("", summary="List files")
+@router.get("", summary="List files", **gives(FilePage))
 async def list_files(request: Request, page: Page) -> dict[str, Any]:
     """A page of the uploaded files."""
     backend, scope = backend_of(request), principal_of(request).sees
@@ -99,20 +103,25 @@ async def _record(request: Request, file_id: str) -> Json:
     return record
 
 
-@router.get("/{file_id}", summary="Read about a file")
+@router.get("/{file_id}", summary="Read about a file", **gives(File))
 async def get_file(request: Request, file_id: str) -> dict[str, Any]:
     """The file object."""
     return file_view(await _record(request, file_id))
 
 
-@router.get("/{file_id}/content", summary="Download a file")
+@router.get(
+    "/{file_id}/content",
+    summary="Download a file",
+    response_class=Response,
+    **gives_content("application/octet-stream"),
+)
 async def get_content(request: Request, file_id: str) -> Response:
     """The bytes, with ranges."""
     record = await _record(request, file_id)
     return await blob_response(request, backend_of(request).blobs, record["blob"], f"{file_id}.txt")
 
 
-@router.delete("/{file_id}", summary="Delete a file")
+@router.delete("/{file_id}", summary="Delete a file", **gives(Deleted))
 async def delete_file(request: Request, file_id: str) -> dict[str, Any]:
     """Jobs that were accepted with it keep its text."""
     await _record(request, file_id)

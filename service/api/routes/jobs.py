@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import JSONResponse, Response
 
-from service.api.backend import Backend, backend_of, principal_of
+from service.api.answers import gives, gives_nothing
+from service.api.backend import backend_of, principal_of
 from service.api.filters import METADATA_PARAMETER, Filters
-from service.api.hub import End
 from service.api.openapi import json_body
 from service.api.pages import Page, check_cursor
 from service.api.requests import parse, read_body
 from service.api.submit import JobRequest, Options, Submission, Submitted, find_kind, prepare, submit
 from service.api.views import job_view
+from service.api.waiting import until_ended
 from service.errors import ConflictError, NotFoundError
 from service.jobs import calls, listing
 from service.specs import Prepared
+from service.wire import Estimate, Job, JobPage
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
@@ -33,18 +34,12 @@ def wait_of(request: Request) -> int:
     return min(int(found[1]), LONGEST_WAIT_S) if found else 0
 
 
-async def wait_until_ended(backend: Backend, job_id: str, after: int, seconds: float) -> None:
-    """Returns when the job has ended or the time is over."""
-    try:
-        async with asyncio.timeout(seconds), backend.hub.view(job_id, after) as viewer:
-            async for step in viewer.steps():
-                if isinstance(step, End):
-                    return
-    except TimeoutError:
-        return
-
-
-@router.post("", status_code=202, openapi_extra=json_body("JobRequest"), summary="Create a job")
+@router.post(
+    "",
+    openapi_extra=json_body("JobRequest"),
+    summary="Create a job",
+    **gives(Job | Estimate, 202, 200, problems=(409, 429), located=True),
+)
 async def create_job(
     request: Request,
     dry_run: Annotated[bool, Query(description="only check and price the spec")] = False,
@@ -75,14 +70,14 @@ async def created(request: Request, submitted: Submitted) -> Response:
     if submitted.replayed:
         headers["Idempotency-Replayed"] = "true"
     if seconds := wait_of(request):
-        await wait_until_ended(backend, job.id, 0, seconds)
+        await until_ended(backend, job.id, 0, seconds)
         job = await backend.job(job.id, principal_of(request))
         headers["Preference-Applied"] = f"wait={seconds}"
         place = await backend.place(job)
     return JSONResponse(job_view(job, place), 200 if job.is_terminal else 202, headers)
 
 
-@router.get("", openapi_extra=METADATA_PARAMETER, summary="List jobs, newest first")
+@router.get("", openapi_extra=METADATA_PARAMETER, summary="List jobs, newest first", **gives(JobPage))
 async def list_jobs(request: Request, page: Page, wanted: Filters) -> dict[str, Any]:
     """A page of the jobs that fit every filter; ephemeral ones are never listed."""
     check_cursor(page, "job")
@@ -104,14 +99,14 @@ async def list_jobs(request: Request, page: Page, wanted: Filters) -> dict[str, 
     }
 
 
-@router.get("/{job_id}", summary="Read a job")
+@router.get("/{job_id}", summary="Read a job", **gives(Job, 200, 304))
 async def get_job(request: Request, job_id: str) -> Response:
     """The job object; with ``Prefer: wait`` when it has ended or the time is over."""
     backend, principal = backend_of(request), principal_of(request)
     job = await backend.job(job_id, principal)
     seconds = wait_of(request)
     if seconds and not job.is_terminal:
-        await wait_until_ended(backend, job_id, job.seq, seconds)
+        await until_ended(backend, job_id, job.seq, seconds)
         job = await backend.job(job_id, principal)
     place = await backend.place(job)
     headers = {"ETag": f'"{job.state}-{job.seq}-{place.place}"'}
@@ -137,14 +132,16 @@ async def _shown(request: Request, job_id: str, status: int) -> Response:
     return JSONResponse(job_view(job, await backend.place(job)), status)
 
 
-@router.post("/{job_id}/cancel", summary="Ask a job to end")
+@router.post("/{job_id}/cancel", summary="Ask a job to end", **gives(Job, 200, 202))
 async def cancel_job(request: Request, job_id: str) -> Response:
     """200 when it has ended, now or before; 202 while its worker has not confirmed."""
     changed = await _ask(request, job_id, calls.cancel(job_id))
     return await _shown(request, job_id, 202 if changed.state == "cancelling" else 200)
 
 
-@router.post("/{job_id}/pause", status_code=202, summary="Ask a job to checkpoint and wait")
+@router.post(
+    "/{job_id}/pause", summary="Ask a job to checkpoint and wait", **gives(Job, 202, problems=(409,))
+)
 async def pause_job(request: Request, job_id: str) -> Response:
     """409 when it has ended or is being cancelled."""
     changed = await _ask(request, job_id, calls.pause(job_id))
@@ -153,7 +150,7 @@ async def pause_job(request: Request, job_id: str) -> Response:
     return await _shown(request, job_id, 202)
 
 
-@router.post("/{job_id}/resume", status_code=202, summary="Queue a paused job again")
+@router.post("/{job_id}/resume", summary="Queue a paused job again", **gives(Job, 202, problems=(409,)))
 async def resume_job(request: Request, job_id: str) -> Response:
     """409 when it has ended or is being cancelled."""
     changed = await _ask(request, job_id, calls.resume(job_id))
@@ -162,7 +159,11 @@ async def resume_job(request: Request, job_id: str) -> Response:
     return await _shown(request, job_id, 202)
 
 
-@router.post("/{job_id}/retry", status_code=202, summary="Go on with a failed or cancelled job as a new one")
+@router.post(
+    "/{job_id}/retry",
+    summary="Go on with a failed or cancelled job as a new one",
+    **gives(Job, 202, 200, problems=(409, 429), located=True),
+)
 async def retry_job(
     request: Request, job_id: str, idempotency_key: Annotated[str | None, Header()] = None
 ) -> Response:
@@ -185,7 +186,7 @@ async def retry_job(
     return await created(request, await submit(backend, principal, new))
 
 
-@router.delete("/{job_id}", status_code=204, summary="Delete a job that has ended")
+@router.delete("/{job_id}", summary="Delete a job that has ended", **gives_nothing(problems=(409,)))
 async def delete_job(request: Request, job_id: str) -> Response:
     """409 while it has not ended."""
     changed = await _ask(request, job_id, calls.remove(job_id))

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
+from service.api.answers import gives, gives_nothing
 from service.api.backend import Backend, answer, backend_of
 from service.api.openapi import json_body
 from service.api.pages import Page, page_of
@@ -20,6 +21,7 @@ from service.jobs.events import rfc3339
 from service.jobs.records import Json, flat, key
 from service.keys import ADMINS, INDEX, USED, Scope, drop, new_key, put
 from service.specs import Strict
+from service.wire import ApiKey, KeyPage
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"])
 
@@ -63,7 +65,12 @@ def key_view(record: Json) -> dict[str, Any]:
     }
 
 
-@router.post("", status_code=201, openapi_extra=json_body("KeyRequest"), summary="Create a key")
+@router.post(
+    "",
+    openapi_extra=json_body("KeyRequest"),
+    summary="Create a key",
+    **gives(ApiKey, 201, problems=(409,), located=True),
+)
 async def create_key(request: Request) -> Response:
     """The answer's ``secret`` is the key, and is never shown again. The first key must be an admin's."""
     backend = backend_of(request)
@@ -87,7 +94,7 @@ async def _has_admin(backend: Backend) -> bool:
     return backend.keys.has_fixed or await answer(backend.redis.zcard(ADMINS)) > 0
 
 
-@router.get("", summary="List keys")
+@router.get("", summary="List keys", **gives(KeyPage))
 async def list_keys(request: Request, page: Page) -> dict[str, Any]:
     """A page of the keys, without those of the key file."""
     return await page_of(backend_of(request).redis, "key", "*", page, key_view)
@@ -100,7 +107,7 @@ async def _record(backend: Backend, key_id: str) -> Json:
     return json.loads(content)
 
 
-@router.get("/{key_id}", summary="Read about a key")
+@router.get("/{key_id}", summary="Read about a key", **gives(ApiKey))
 async def get_key(request: Request, key_id: str) -> dict[str, Any]:
     """The key object with its last use, and what its owner has at present."""
     redis = backend_of(request).redis
@@ -114,7 +121,7 @@ async def get_key(request: Request, key_id: str) -> dict[str, Any]:
     }
 
 
-@router.delete("/{key_id}", status_code=204, summary="Revoke a key")
+@router.delete("/{key_id}", summary="Revoke a key", **gives_nothing(problems=(409,)))
 async def revoke_key(request: Request, key_id: str) -> Response:
     """It opens nothing any more, elsewhere within two seconds. What was made with it stays."""
     backend = backend_of(request)

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 
+from service.api.answers import gives
 from service.api.backend import backend_of, principal_of
 from service.api.metrics import series_view
+from service.wire import Metrics
 
 router = APIRouter(prefix="/v1/jobs", tags=["metrics"])
 
@@ -34,7 +36,7 @@ def window(
     return Window(points, from_step, to_step)
 
 
-@router.get("/{job_id}/metrics", summary="Read a job's metrics")
+@router.get("/{job_id}/metrics", summary="Read a job's metrics", **gives(Metrics))
 async def get_metrics(
     request: Request,
     job_id: str,

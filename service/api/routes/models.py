@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from service.api.answers import gives, gives_content
 from service.api.backend import backend_of, principal_of
 from service.api.catalogue import RedisCatalogue
 from service.api.download import blob_response
@@ -15,6 +16,7 @@ from service.errors import NotFoundError
 from service.jobs.calls import arun
 from service.jobs.models import unpublish
 from service.jobs.records import Json
+from service.wire import Deleted, Model, ModelPage
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
 
@@ -34,7 +36,7 @@ def model_view(record: Json) -> dict[str, Any]:
     }
 
 
-@router.get("", summary="List models")
+@router.get("", summary="List models", **gives(ModelPage))
 async def list_models(request: Request, page: Page) -> dict[str, Any]:
     """A page of the published models."""
     backend, scope = backend_of(request), principal_of(request).sees
@@ -48,13 +50,13 @@ async def _record(request: Request, name: str) -> Json:
     return record
 
 
-@router.get("/{name}", summary="Read about a model")
+@router.get("/{name}", summary="Read about a model", **gives(Model))
 async def get_model(request: Request, name: str) -> dict[str, Any]:
     """The model object, by id or alias."""
     return model_view(await _record(request, name))
 
 
-@router.delete("/{name}", summary="Delete a model")
+@router.delete("/{name}", summary="Delete a model", **gives(Deleted))
 async def delete_model(request: Request, name: str) -> dict[str, Any]:
     """With the aliases that name it. Jobs that were accepted with it keep its weights."""
     model_id = (await _record(request, name))["id"]
@@ -62,7 +64,12 @@ async def delete_model(request: Request, name: str) -> dict[str, Any]:
     return {"id": model_id, "object": "model", "deleted": True}
 
 
-@router.get("/{name}/weights", summary="Download a model")
+@router.get(
+    "/{name}/weights",
+    summary="Download a model",
+    response_class=Response,
+    **gives_content("application/octet-stream"),
+)
 async def get_model_weights(request: Request, name: str) -> Response:
     """The weights as safetensors, with ranges."""
     record = await _record(request, name)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.responses import JSONResponse, Response
 
+from service.api.answers import gives
 from service.api.backend import Backend, answer, backend_of, principal_of
 from service.api.prometheus import exposition
 from service.api.submit import ENGINE_VERSION
@@ -18,19 +19,20 @@ from service.jobs.calls import LaneState, arun, lane_state
 from service.jobs.events import rfc3339
 from service.jobs.lanes import LANES
 from service.jobs.records import key
+from service.wire import Health, QueueList, Ready, Version, WorkerList
 
 router = APIRouter(tags=["operations"])
 
 READY_S = 2.0
 
 
-@router.get("/healthz", summary="Whether this process answers")
+@router.get("/healthz", summary="Whether this process answers", **gives(Health))
 async def healthz() -> dict[str, str]:
     """Says nothing of Redis or workers."""
     return {"status": "ok"}
 
 
-@router.get("/version", summary="What runs here")
+@router.get("/version", summary="What runs here", **gives(Version))
 async def version() -> dict[str, str]:
     """The version of the service, which is that of the engine."""
     return {"name": "gradmill", "version": ENGINE_VERSION}
@@ -52,7 +54,7 @@ async def _lanes(backend: Backend) -> dict[str, LaneState]:
     return {lane: await arun(backend.redis, lane_state(lane)) for lane in LANES}
 
 
-@router.get("/readyz", summary="Whether Redis and the store work")
+@router.get("/readyz", summary="Whether Redis and the store work", **gives(Ready))
 async def readyz(request: Request) -> Response:
     """503 when either fails. Live workers stand in the body, but the API is ready without any."""
     backend = backend_of(request)
@@ -68,7 +70,7 @@ async def readyz(request: Request) -> Response:
     return JSONResponse({"status": "ready", "redis": "ok", "store": "ok", "workers": workers})
 
 
-@router.get("/v1/queues", summary="How long the queues are")
+@router.get("/v1/queues", summary="How long the queues are", **gives(QueueList))
 async def queues(request: Request) -> dict[str, Any]:
     """One entry a lane; ``oldest_age_s`` is null when nothing is queued."""
     lanes = await _lanes(backend_of(request))
@@ -85,7 +87,7 @@ async def queues(request: Request) -> dict[str, Any]:
     return {"object": "list", "data": data, "has_more": False}
 
 
-@router.get("/v1/workers", summary="Who works")
+@router.get("/v1/workers", summary="Who works", **gives(WorkerList))
 async def workers(request: Request) -> dict[str, Any]:
     """Workers that said lately that they live, and which of the caller's jobs they hold."""
     redis = backend_of(request).redis

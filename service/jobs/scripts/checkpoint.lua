@@ -11,45 +11,38 @@ local at, step, manifest = now(), ARGV[3], cjson.decode(ARGV[4])
 local key = key_of(job.id)
 local checkpoints = key .. ':checkpoints'
 
-local function lowest_loss(all)
-  local best, loss
-  for at_step, each in pairs(all) do
-    local val_loss = type(each.val_loss) == 'number' and each.val_loss
-    if val_loss and (not loss or val_loss < loss or (val_loss == loss and at_step < best)) then
-      best, loss = at_step, val_loss
-    end
-  end
-  return best
-end
-
 -- Makes a whole checkpoint one of weights alone where those shall stay, and nothing elsewhere.
-local function drop(at_step, all)
-  local each = all[at_step]
-  if each.optimizer and each.sample then
+local function drop(at_step, each)
+  if each.sample then
     each.optimizer, each.state = nil, nil
     redis.call('HSET', checkpoints, at_step, cjson.encode(each))
-  elseif each.optimizer then
+  else
     redis.call('HDEL', checkpoints, at_step)
-    all[at_step] = nil
   end
 end
 
+-- Drops what need not stay whole; the step of the best checkpoint.
 local function prune()
-  local entries, all, steps = redis.call('HGETALL', checkpoints), {}, {}
+  local entries, whole, all = redis.call('HGETALL', checkpoints), {}, {}
   for i = 1, #entries, 2 do
-    local each = cjson.decode(entries[i + 1])
-    all[tonumber(entries[i])] = each
-    steps[#steps + 1] = tonumber(entries[i])
+    local at_step, each = tonumber(entries[i]), cjson.decode(entries[i + 1])
+    if each.optimizer and at_step > tonumber(step) then
+      drop(at_step, each)
+    elseif each.optimizer then
+      whole[#whole + 1], all[at_step] = at_step, each
+    end
   end
-  table.sort(steps)
-  while steps[#steps] > tonumber(step) do
-    drop(steps[#steps], all)
-    steps[#steps] = nil
+  table.sort(whole)
+  local best, lowest
+  for _, at_step in ipairs(whole) do
+    local val_loss = all[at_step].val_loss
+    if type(val_loss) == 'number' and (not best or val_loss < lowest) then
+      best, lowest = at_step, val_loss
+    end
   end
-  local best = lowest_loss(all)
-  for i = 1, #steps - 2 do
-    if steps[i] ~= best then
-      drop(steps[i], all)
+  for i = 1, #whole - 2 do
+    if whole[i] ~= best then
+      drop(whole[i], all[whole[i]])
     end
   end
   return best

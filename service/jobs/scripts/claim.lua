@@ -16,7 +16,7 @@ end
 
 local claim = PREFIX .. 'claim:' .. worker
 local held = redis.call('HMGET', claim, 'nonce', 'job', 'token')
-if held[1] == nonce then
+if held[1] == nonce and redis.call('EXISTS', key_of(held[2])) == 1 then
   return describe(held[2], tonumber(held[3]))
 end
 

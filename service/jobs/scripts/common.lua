@@ -173,7 +173,7 @@ local function dequeue(job)
   if redis.call('EXISTS', lane) == 0 then
     redis.call('HDEL', PREFIX .. 'work', job.lane)
   else
-    redis.call('HINCRBY', PREFIX .. 'work', job.lane, -(tonumber(job.estimate_ms) or 0))
+    redis.call('HINCRBY', PREFIX .. 'work', job.lane, 0 - (tonumber(job.estimate_ms) or 0))  -- no -0
   end
 end
 

@@ -94,6 +94,8 @@ export const api = {
   /** What the service makes of a request, without queueing anything. */
   estimate: (body: unknown): Promise<{ estimate?: Estimate }> =>
     json("/v1/jobs?dry_run=true", posting(body)),
+  artifact: (id: string, blob: string): Promise<Response> =>
+    request(`${jobPath(id)}/artifacts/${encodeURIComponent(blob)}/content`),
   upload: (file: File): Promise<{ id: string; filename?: string }> => {
     const form = new FormData();
     form.set("purpose", "corpus");

@@ -16,18 +16,19 @@ describe("requestBody", () => {
           c: { shape: [1000, 1000], dtype: "float32" },
         },
         gradients: false,
+        peers: true,
       },
     });
   });
 
   it("writes a preset alone", () => {
-    const preset = { expression: "x", inputs: [], preset: "forge", gradients: false };
-    expect(requestBody(preset, "")).toEqual({ kind: "compile", spec: { preset: "forge", gradients: false } });
+    const preset = { expression: "x", inputs: [], preset: "forge", gradients: false, peers: false };
+    expect(requestBody(preset, "")).toEqual({ kind: "compile", spec: { preset: "forge", gradients: false, peers: false } });
   });
 
   it("leaves what is no size for the service to refuse", () => {
     const inputs = [{ name: "a", dtype: "float32", shape: "3 x 4, many -1" }];
-    const body = requestBody({ expression: "a", inputs, preset: "", gradients: false }, "");
+    const body = requestBody({ expression: "a", inputs, preset: "", gradients: false, peers: true }, "");
     expect(body).toMatchObject({ spec: { inputs: { a: { shape: [3, 4, "many", "-1"] } } } });
   });
 });

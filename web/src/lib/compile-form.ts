@@ -14,6 +14,8 @@ export interface Program {
   inputs: readonly InputRow[];
   preset: string;
   gradients: boolean;
+  /** Whether NumPy and torch are timed beside it. */
+  peers: boolean;
 }
 
 export interface Example {
@@ -33,12 +35,13 @@ export const EXAMPLES: readonly Example[] = [
       inputs: [f32("a", "1000, 1000"), f32("b", "1000, 1000"), f32("c", "1000, 1000")],
       preset: "",
       gradients: false,
+      peers: true,
     },
   },
   {
     label: "Softmax",
     note: "two reductions over rows",
-    program: { expression: "softmax(x)", inputs: [f32("x", "4096, 256")], preset: "", gradients: false },
+    program: { expression: "softmax(x)", inputs: [f32("x", "4096, 256")], preset: "", gradients: false, peers: true },
   },
   {
     label: "A training loss",
@@ -48,24 +51,26 @@ export const EXAMPLES: readonly Example[] = [
       inputs: [f32("x", "256, 128"), f32("w", "128, 64"), f32("b", "64"), f32("y", "256, 64")],
       preset: "",
       gradients: true,
+      peers: true,
     },
   },
   {
     label: "Benchmarks",
     note: "fusion, products and a perceptron",
-    program: { expression: "", inputs: [], preset: "forge", gradients: false },
+    program: { expression: "", inputs: [], preset: "forge", gradients: false, peers: true },
   },
 ];
 
 /** The body of `POST /v1/jobs`. Sizes that are no numbers are sent as they are, for the service to refuse. */
 export function requestBody(program: Program, name: string): object {
-  const { expression, inputs, preset, gradients } = program;
+  const { expression, inputs, preset, gradients, peers } = program;
   const spec = preset
-    ? { preset, gradients }
+    ? { preset, gradients, peers }
     : {
         expression,
         inputs: Object.fromEntries(inputs.map((row) => [row.name, { shape: sizes(row.shape), dtype: row.dtype }])),
         gradients,
+        peers,
       };
   return { kind: "compile", ...(name ? { name } : {}), spec };
 }
@@ -77,8 +82,8 @@ function sizes(typed: string): (number | string)[] {
 
 /** What the form shows to make a job like the one that `spec` describes; null for a graph, which it can't show. */
 export function fromSpec(spec: Record<string, unknown>): Program | null {
-  const { expression, inputs, preset, gradients } = spec;
-  const shown = { gradients: gradients === true, preset: typeof preset === "string" ? preset : "" };
+  const { expression, inputs, preset, gradients, peers } = spec;
+  const shown = { gradients: gradients === true, peers: peers !== false, preset: typeof preset === "string" ? preset : "" };
   if (shown.preset) return { ...shown, expression: "", inputs: [] };
   if (typeof expression !== "string") return null;
   const rows = Object.entries((inputs ?? {}) as Record<string, { shape: number[]; dtype: string }>);

@@ -1,6 +1,7 @@
 import { jobPath, Problem, request } from "./api";
+import { inPlace } from "./places";
 import { frames } from "./sse";
-import type { JobEvent } from "./types";
+import { TERMINAL, type JobEvent } from "./types";
 
 export type Connection = "connecting" | "live" | "waiting" | "ended" | "refused";
 
@@ -17,20 +18,37 @@ const FIRST_DELAY_MS = 250;
 const LONGEST_DELAY_MS = 8000;
 /** The service sends a comment every 15 s; a stream silent for longer than three of them is dead. */
 const SILENCE_MS = 45_000;
+/** How often a tab without a stream asks for news. */
+const POLL_MS = 1000;
+const PAGE = 1000;
 const REFUSALS = new Set([400, 401, 403, 404, 410]);
 
-/** Follows a job's event log until its end or `signal`, reconnecting from the last event whenever the stream breaks. */
+/**
+ * Follows a job's event log until its end or `signal`, reconnecting from the last event whenever the stream breaks.
+ * A tab that gets no place for a stream asks for news from time to time.
+ */
 export async function follow(id: string, follower: Follower, signal: AbortSignal): Promise<void> {
   let delay = FIRST_DELAY_MS;
+  let polls = false;
   follower.onConnection("connecting");
   while (!signal.aborted) {
     try {
-      const ended = await readStream(id, follower, signal, () => {
-        delay = FIRST_DELAY_MS;
+      const ended = await inPlace((hasPlace) => {
+        polls = !hasPlace;
+        return polls
+          ? readNews(id, follower, signal)
+          : readStream(id, follower, signal, () => {
+              delay = FIRST_DELAY_MS;
+            });
       });
       if (ended) {
         follower.onConnection("ended");
         return;
+      }
+      if (polls) {
+        delay = FIRST_DELAY_MS;
+        await pause(POLL_MS, signal);
+        continue;
       }
     } catch (error) {
       if (signal.aborted) return;
@@ -43,6 +61,25 @@ export async function follow(id: string, follower: Follower, signal: AbortSignal
     follower.onConnection("waiting");
     await pause(delay * (0.75 + Math.random() / 2), signal);
     delay = Math.min(delay * 2, LONGEST_DELAY_MS);
+  }
+}
+
+/** Reads what is new in pages; true when the last of it is the job's end. */
+async function readNews(id: string, follower: Follower, signal: AbortSignal): Promise<boolean> {
+  for (;;) {
+    const after = follower.lastSeq();
+    const path = `${jobPath(id)}/events?after=${String(Math.max(0, after - 1))}&limit=${String(PAGE)}`;
+    const response = await request(path, { signal, cache: "no-store" });
+    const page = (await response.json()) as { data: JobEvent[]; has_more: boolean };
+    follower.onConnection("live");
+    if (after > 0 && !page.data.length) {
+      follower.onReset(0); // even the last event that was read is not there
+      return false;
+    }
+    for (const event of page.data) if (event.seq > after) follower.onEvent(event);
+    const last = page.data.at(-1);
+    if (last?.type === "state" && TERMINAL.has(String(last.data["state"]))) return true;
+    if (!page.has_more) return false;
   }
 }
 

@@ -1,5 +1,6 @@
 import { Curve, lastAtOrBefore } from "./columns";
 import { instant } from "./format";
+import { NOTHING, withEstimate, type Told } from "./price";
 import { withReport, type Program } from "./report";
 import type { JobEvent } from "./types";
 
@@ -78,6 +79,8 @@ export class History {
   readonly stages: Stage[] = [];
   /** What a compile job has reported. */
   programs: readonly Program[] = [];
+  /** What a price job has told. */
+  told: Told = NOTHING;
   progress: { step: number; steps: number; etaS: number | null; time: string } | null = null;
   #attempt = 0;
 
@@ -151,7 +154,8 @@ export class History {
       }
     },
     report: (event) => {
-      this.programs = withReport(this.programs, event.data);
+      if ("contract" in event.data) this.told = withEstimate(this.told, event.data);
+      else this.programs = withReport(this.programs, event.data);
     },
     progress: (event) => {
       const { step, steps, eta_s } = event.data;

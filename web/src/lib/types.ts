@@ -11,7 +11,7 @@ export const STATES: readonly JobState[] = [
   "failed",
   "cancelled",
 ];
-export const KINDS = ["train", "sample", "compile"] as const;
+export const KINDS = ["train", "sample", "price", "compile"] as const;
 export const TERMINAL: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled"]);
 
 export interface Attempt {

@@ -1,6 +1,7 @@
 import { api, Problem } from "../lib/api";
 import { follow, type Connection } from "../lib/follow";
 import { History, isPausing, type Checkpoint, type LogLine, type SampleGroup, type Stage, type Token, type Transition } from "../lib/history";
+import { NOTHING, type Told } from "../lib/price";
 import type { Program } from "../lib/report";
 import type { Job, JobEvent } from "../lib/types";
 import { TERMINAL } from "../lib/types";
@@ -26,6 +27,7 @@ export class LiveJob {
   checkpoints = $state.raw<Checkpoint[]>([]);
   stages = $state.raw<Stage[]>([]);
   programs = $state.raw<readonly Program[]>([]);
+  told = $state.raw<Told>(NOTHING);
   completions = $state.raw<Token[][]>([]);
   /** When the last event arrived, in milliseconds by this machine's clock. */
   heardAt = $state(Date.now());
@@ -166,6 +168,7 @@ export class LiveJob {
     if (history.completions.length) this.completions = history.completions.map((tokens) => tokens.slice());
     if (history.stages.length) this.stages = history.stages.slice();
     this.programs = history.programs;
+    this.told = history.told;
     this.version += 1;
   }
 

@@ -1,0 +1,69 @@
+"""Prices contracts, and says after each group of paths what is known so far.
+
+What is said are ``report`` events: ``{"contract", "n", "price", "se"}`` while a contract is simulated, and
+``{"contract", "answer"}`` when it is priced.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.pricing.answer import answer_of
+from engine.pricing.montecarlo.charts import charts_of
+from engine.pricing.pricer import price
+from engine.pricing.result import Estimate, ImpliedVolResult
+from engine.pricing.spec import SpecError, read_spec
+from service.blobs import BlobStore
+from workers.attempt import Attempt
+from workers.failures import InvalidContractError
+from workers.handlers import Outcome
+
+MANY = ("kind", "price", "se", "value", "message")
+ONE = (*MANY, "ci95", "n_paths", "method", "bias", "closed_form", "z", "greeks", "upper", "roots", "warnings")
+"""What the last report says of one of many contracts, and of a single one; the result has it all."""
+
+
+def run(attempt: Attempt, store: BlobStore) -> Outcome:
+    """One answer for each contract, in their order; a contract that has none says why."""
+    job = attempt.job.spec
+    contracts = job["contracts"] or [job["contract"]]
+    many = len(contracts) > 1
+    answers = []
+    for number, contract in enumerate(contracts):
+        attempt.check()
+        if many:
+            attempt.progress(number, len(contracts))
+        answer = _answer(attempt, number, contract, job["charts"], many=many)
+        answers.append(answer)
+        attempt.emit("report", {"contract": number, "answer": _said_of(answer, MANY if many else ONE)})
+    return Outcome({"answers": answers})
+
+
+def _answer(
+    attempt: Attempt, number: int, contract: dict[str, Any], charts: bool, *, many: bool
+) -> dict[str, Any]:
+    def said(estimate: Estimate) -> None:
+        attempt.check()
+        running = {"contract": number, "n": estimate.n, "price": estimate.price, "se": estimate.se}
+        attempt.emit("report", running)
+
+    try:
+        spec = read_spec(contract)
+        with attempt.patience():
+            found = price(spec, said)
+        answer = answer_of(found)
+        if charts and not many and _is_simulated(found):
+            answer["charts"] = charts_of(spec)
+        return answer
+    except SpecError as error:
+        if many:
+            return {"kind": "error", "param": error.path, "message": str(error)}
+        raise InvalidContractError(str(error)) from error
+
+
+def _is_simulated(found: Any) -> bool:
+    return not isinstance(found, ImpliedVolResult) and found.n_paths > 0
+
+
+def _said_of(answer: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: answer[name] for name in names if name in answer}
