@@ -1,4 +1,4 @@
-"""Loops that a kernel runs for each element: which those are, and that a simulation of paths is one kernel."""
+"""Loops that a kernel runs for each element: which those are; a simulation of paths is one kernel."""
 
 from __future__ import annotations
 
