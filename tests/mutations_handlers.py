@@ -186,7 +186,8 @@ ROWS = [
     (
         "an outage of Redis is a fault of the server",
         f"{API}/problems.py",
-        "app.add_exception_handler(RedisTimeoutError, _redis_away)",
+        "app.add_exception_handler(RedisConnectionError, _redis_away)\n"
+        "    app.add_exception_handler(RedisTimeoutError, _redis_away)",
         "pass",
         OUTAGES,
         "test_requests_are_refused_with_503_and_served_again_later",
@@ -278,8 +279,8 @@ ROWS = [
         "workers/attempt.py",
         "            except RedisError:\n                log.warning(\n",
         "            except ZeroDivisionError:\n                log.warning(\n",
-        FAULTS,
-        "test_a_fault_changes_nothing_about_the_end[disk full, mid-step]",
+        WORKERS,
+        "test_a_server_that_takes_no_writes_for_a_while_costs_nothing",
     ),
     (
         "a full disk uses up the attempts",

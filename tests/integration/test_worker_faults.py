@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -154,6 +155,21 @@ def test_a_hung_job_loses_its_lease(cluster: Cluster) -> None:
     job = cluster.wait_state(cluster.toy(fault="hang", fault_at=3, max_attempts=1), "failed", within_s=30)
     assert job.error["code"] == "stalled"
     check_log(cluster.events(job.id))
+
+
+def test_a_server_that_takes_no_writes_for_a_while_costs_nothing(cluster: Cluster) -> None:
+    """As when its disk is full: what the job has to say waits."""
+    cluster.start_toy(QUICK)
+    job_id = cluster.toy(lane=QUICK, steps=60, pause_s=0.05, every=1000)  # longer than the lease
+    cluster.wait_step(job_id, 5)
+    cluster.redis.config_set("min-replicas-to-write", 1)
+    threading.Event().wait(0.5)  # this is the outage, not a wait for something
+    cluster.redis.config_set("min-replicas-to-write", 0)
+    job = cluster.wait_state(job_id, "succeeded")
+    assert [attempt.outcome for attempt in job.attempts] == ["succeeded"]
+    events = cluster.events(job_id)
+    check_log(events)
+    assert steps_by_attempt(events) == {1: list(range(1, 61))}
 
 
 def test_an_entry_that_is_not_a_ticket_is_refused(cluster: Cluster, tmp_path: object) -> None:
