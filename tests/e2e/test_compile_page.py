@@ -161,8 +161,10 @@ def test_stages_appear_as_they_come(system: System, open_page: OpenPage) -> None
 
 def test_programs_of_a_table_are_chosen(system: System, open_page: OpenPage) -> None:
     worker = start(system, "Two programs")
+    row = {"variant": "fused", "threads": 1, "seconds": 2e-3, "median": 2e-3, "runs": 1}
     worker.say(
         report("graph", "first", nodes=1, text="the first"),
+        report("timing", "first", **row),
         report("graph", "second", nodes=2, text="the second"),
     )
     page = open_page(f"{system.url}/jobs/{worker.job_id}")
@@ -170,6 +172,8 @@ def test_programs_of_a_table_are_chosen(system: System, open_page: OpenPage) -> 
     expect(graph).to_contain_text("the second")
     page.get_by_role("radio", name="first").check()
     expect(graph).to_contain_text("the first")
+    table = page.get_by_role("region", name="Best of each")
+    expect(table.get_by_role("row").nth(1)).to_contain_text("2 ms")
 
 
 @pytest.fixture
