@@ -167,7 +167,7 @@ class _Backward:
         sums = params_like([body.constants[k] for k in self._summed])
         ends = len(carried) + len(sums)
         parts = [*parts[: len(carried)], *_added(sums, parts[len(carried) : ends]), *parts[ends:]]
-        stacks = [b.gather(held(stack), (turn,), "clamp") for stack in self._stacks.values()]
+        stacks = [self._row(stack, turn) for stack in self._stacks.values()]
         values = {body.turn: turn, **dict(zip(body.carries, carries, strict=True))}
         values |= dict(zip(body.constants, constants, strict=True))
         values |= dict(zip(seeds, [*carried, *stacks], strict=True))
@@ -190,6 +190,16 @@ class _Backward:
         turns = without_invariants(turns, loop.limit)
         count = None if self._is_fixed else self._count(taken)
         return b.loop(turns.body(), turns.initial, turns.held, loop.limit, count, loop.save)
+
+    def _row(self, stack: Node, turn: Node) -> Node:
+        """The row of ``turn``; where all are the same, that one."""
+        if stack.op == "broadcast":
+            (x,) = stack.inputs
+            if x.rank < stack.rank:
+                return self._held(b.broadcast(x, stack.shape[1:]))
+            if x.shape[0] == 1 and stack.shape[0] != 1:
+                return self._held(b.broadcast(b.reshape(x, x.shape[1:]), stack.shape[1:]))
+        return b.gather(self._held(stack), (turn,), "clamp")
 
     @property
     def _is_fixed(self) -> bool:
