@@ -52,7 +52,7 @@ ROWS = [
         "if place == len(stored) or stored[place].first > after + 1:",
         "if place == len(stored):",
         EVENTS,
-        "test_a_hole_in_the_log_is_a_reset_and_410_never_silent",
+        "test_a_hole_between_segments_is_a_reset_after_what_could_be_read",
     ),
     # Requests
     (

@@ -21,8 +21,8 @@ Along = Literal["dense", "repeat", "strided"]
 class Buffer:
     """An argument of the kernel. ``scratch`` ones hold one row a chunk, between two stages; ``partial`` ones
     a row for each lane of each block of rows. ``windows`` are the axes, outer ones first and then the row,
-    along which only some indices are in the buffer. Of ``rows``, loads and stores pick one as the kernel runs;
-    those of a scratch buffer hold one step of elements each.
+    along which only some indices are in the buffer. Of ``rows``, loads and stores pick one as the kernel
+    runs; those of a scratch buffer hold one step of elements each.
     """
 
     dtype: DType
@@ -45,8 +45,8 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """``fill`` is the value outside of a buffer's windows, ``row`` the number of the row that is read, brought
-    into range.
+    """``fill`` is the value outside of a buffer's windows, ``row`` the number of the row that is read,
+    brought into range.
     """
 
     value: int

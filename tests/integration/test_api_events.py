@@ -183,6 +183,19 @@ def test_a_hole_in_the_log_is_a_reset_and_410_never_silent(api: Api, worker: Fak
     assert (page.status_code, page.json()["code"]) == (410, "stale-cursor")
 
 
+def test_a_hole_between_segments_is_a_reset_after_what_could_be_read(api: Api, worker: FakeWorker) -> None:
+    ends = [0]
+    for step in range(3):
+        worker.loss((step, 1.0))
+        ends.append(checkpoint(api, worker, step, ends[-1], kept=1))
+    worker.finish()
+    entries = key("job", worker.job, "segments")
+    api.redis.lrem(entries, 1, api.redis.lindex(entries, 1))  # type: ignore[arg-type]
+    frames = list(api.frames(worker.job))
+    assert [int(frame.id) for frame in frames if frame.id] == list(range(1, ends[1] + 1))
+    assert [frame.event for frame in frames[-2:]] == ["reset", "end"]
+
+
 def test_a_lost_segment_is_a_reset_after_what_could_be_read(api: Api, worker: FakeWorker) -> None:
     segments = []
     stored = 0

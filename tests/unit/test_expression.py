@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.expression import Call, Expression, ExpressionError, Function, Limits, Option, parse
 
@@ -201,6 +203,40 @@ def test_long_texts_within_the_limits_are_read_or_refused(text: str) -> None:
         assert len(read(text).terms) > 900
     except ExpressionError as error:
         assert "where(" in error.rule
+
+
+PIECES = [
+    "a",
+    "b",
+    "x",
+    "1",
+    ".5",
+    "(",
+    ")",
+    "+",
+    "-",
+    "**",
+    "<",
+    ",",
+    "=",
+    "relu",
+    "max",
+    " ",
+    "if",
+    "not",
+    "0x",
+]
+
+
+@given(st.text() | st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        expression = read(text)
+    except ExpressionError as error:
+        assert 0 <= error.position <= len(text)
+        assert error.rule
+    else:
+        assert set(expression.names) <= set(NAMES)
 
 
 def test_limits_can_be_narrower() -> None:

@@ -20,7 +20,7 @@ from engine.core.walk import post_order
 from engine.devices.array import Array
 from engine.devices.cpu.device import CpuDevice
 from engine.devices.device import use_device
-from engine.errors import BoundsError, DeviceError
+from engine.errors import EngineError
 from engine.graph_json import write_graph
 from engine.record import describe_nodes
 from service.blobs import BlobStore
@@ -59,7 +59,7 @@ def run(attempt: Attempt, store: BlobStore) -> Outcome:
                 attempt.progress(number, len(all_programs))
                 done.append(Compilation(attempt, store, device, program).go())
         attempt.progress(len(all_programs), len(all_programs))
-    except (BoundsError, DeviceError) as error:
+    except EngineError as error:
         raise UnusableProgramError(str(error)) from error
     artifacts = [each for program in done for each in program.pop("artifacts")]
     result = {
