@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import expm1
 from typing import Any
 
-from engine.pricing.montecarlo.draws import inverse_normal
+from engine.normal import inverse_normal
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.numbers import Numbers
 from engine.pricing.montecarlo.paths import over_steps
