@@ -134,9 +134,9 @@ class Carry:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Turns of ``body``, whose number is ``turn``: ``count`` of them, at most as many as the counter ``limit``
-    says; none after one with ``stop``, or once no element is ``active``. ``stacks`` are buffers whose rows for
-    turns that are not taken become zero, with that zero.
+    """Turns of ``body``, whose number is ``turn``: ``count`` of them, at most as many as the counter
+    ``limit`` says; none after one with ``stop``, or once no element is ``active``. ``stacks`` are buffers
+    whose rows for turns that are not taken become zero, with that zero.
     """
 
     turn: int

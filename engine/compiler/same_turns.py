@@ -1,4 +1,5 @@
-"""Loops that take the same turns become one with the stacks of all: a gradient's forward loop is often another's.
+"""Loops that take the same turns become one with the stacks of all, such as a simulation and that of its
+gradient, which keeps what the way back needs.
 
 Precondition: any graph. Postcondition: the same values; of the loops with equal operands whose carries go the
 same way, one is left.
