@@ -231,7 +231,7 @@ ROWS = [
         "self.func_name != ENTRY",
         "False",
         PARTS,
-        "test_only_a_ticket_with_one_lane_is_run",
+        "test_a_ticket_keeps_nothing_that_rq_would_run_by_itself",
     ),
     (
         "RQ's callbacks and retries are read",
@@ -303,6 +303,6 @@ ROWS = [
         'elif self._verb == "cancel" and',
         "elif False and",
         WORKERS,
-        "test_a_hung_job_can_be_cancelled",
+        "test_a_cancelled_job_uses_no_cpu_any_more",
     ),
 ]

@@ -86,7 +86,9 @@ def open_either(system: System, open_page: OpenPage) -> Callable[..., Any]:
     return open_either
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1200, "light"), (390, "dark")])
+@pytest.mark.parametrize(
+    ("width", "theme"), [(1200, "light"), pytest.param(390, "dark", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", ["form", "job"])
 def test_compile_pages_are_accessible_and_fit_a_phone(
     open_either: OpenPage, axe_source: str, name: str, theme: str, width: int

@@ -1,8 +1,8 @@
 """Random numbers by counter: which word of the generator a path, a date and a factor read.
 
 Blocks of 4,096 paths are drawn ``group`` at a time. A group has its own key, derived from the seed and the
-group's number; in it, quarter j (of four) of the pair k of uniforms of path p in block b is word
-((b·pairs + k)·4 + j)·4096 + p. So a path gets the same draws whatever runs beside it.
+group's number; in it, the pair k of uniforms of path p in block b has the four words of the generator's block
+number (b·pairs + k)·4096 + p. So a path gets the same draws whatever runs beside it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from engine.tensor import Tensor, cat
 PAIRS_A_GROUP = 64  # pairs of uniforms of one path for which a group is a single block
 RNG = "philox4x32-10"
 LAYOUT = (
-    "key = splitmix64(seed, stream, group); word ((block·pairs + k)·4 + j)·4096 + path of call 0; "
-    "uniforms 2k and 2k + 1 of a path have 52 bits each, from quarters (0, 1) and (2, 3)"
+    "key = splitmix64(seed, stream, group); uniforms 2k and 2k + 1 of a path, of 52 bits each, are words "
+    "(0, 1) and (2, 3) of the block (block·pairs + k)·4096 + path of call 0"
 )
 
 
@@ -49,8 +49,8 @@ def key_of(seed: int, stream: int, group: int) -> Tensor:
 
 def pairs_of_uniforms(key: Tensor, blocks: Dim, pairs: int) -> tuple[Tensor, Tensor]:
     """Two float64[blocks, pairs, 4096] in (0, 1): (k + 1/2) / 2⁵² is never 0 nor 1."""
-    bits = words(key, Tensor(0, uint32), (blocks, pairs, 4, BLOCK))
-    return _unit(bits[:, :, 0], bits[:, :, 1]), _unit(bits[:, :, 2], bits[:, :, 3])
+    bits = words(key, Tensor(0, uint32), (blocks, pairs, BLOCK, 4))
+    return _unit(bits[..., 0], bits[..., 1]), _unit(bits[..., 2], bits[..., 3])
 
 
 def _unit(high: Tensor, low: Tensor) -> Tensor:

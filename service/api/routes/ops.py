@@ -13,12 +13,12 @@ from starlette.responses import JSONResponse, Response
 from service.api.answers import gives
 from service.api.backend import Backend, answer, backend_of, principal_of
 from service.api.prometheus import exposition
-from service.api.submit import ENGINE_VERSION
 from service.errors import UnavailableError
 from service.jobs.calls import LaneState, arun, lane_state
 from service.jobs.events import rfc3339
 from service.jobs.lanes import LANES
 from service.jobs.records import key
+from service.versions import ENGINE_VERSION, NUMERICS_VERSION
 from service.wire import Health, QueueList, Ready, Version, WorkerList
 
 router = APIRouter(tags=["operations"])
@@ -35,7 +35,7 @@ async def healthz() -> dict[str, str]:
 @router.get("/version", summary="What runs here", **gives(Version))
 async def version() -> dict[str, str]:
     """The version of the service, which is that of the engine."""
-    return {"name": "gradmill", "version": ENGINE_VERSION}
+    return {"name": "gradmill", "version": ENGINE_VERSION, "numerics_version": NUMERICS_VERSION}
 
 
 @router.get(
