@@ -13,6 +13,7 @@ from engine.compiler.cluster import Single
 from engine.compiler.fuse import Fusion
 from engine.compiler.lower import lower
 from engine.compiler.plan import Plan
+from engine.compiler.same_turns import united
 from engine.compiler.simplify import simplify
 from engine.compiler.verify import verify
 from engine.core import build as b
@@ -34,6 +35,7 @@ from engine.core.dtype import (
 )
 from engine.core.node import Node
 from engine.core.opdef import OPS, make
+from engine.core.region import LoopBody, at_sizes, results
 from engine.core.walk import post_order
 from engine.devices.array import Array
 from engine.devices.cpu import CpuDevice
@@ -265,9 +267,66 @@ def drawn(pool: Pool) -> Node:
     return b.add(*[b.mul(b.cast(x, dtype), scale) for x, scale in zip(shifted, scales, strict=True)])
 
 
+def looped(pool: Pool) -> Node | None:
+    """A result of a loop whose turns are elementwise over the shape of some node, mostly: now and then a
+    turn does what only a plan within the plan can do. Elements may stop each for itself.
+    """
+    x = pool.of((float32, float64, int32, int64))
+    if 0 in x.shape:
+        return None
+    turn, scalar = b.input((), int64), b.input((), x.dtype)
+    carries = [b.input(x.shape, x.dtype), b.input(x.shape, x.dtype), scalar]
+    limit = int(pool.random.integers(0, 6))
+    table = pool.leaf((5, *x.shape), x.dtype) if pool.random.random() < 0.4 else pool.leaf((5,), x.dtype)
+    outside = [pool.like(x), pool.leaf((2,), uint32), table]
+    constants = [b.input(node.shape, node.dtype) for node in outside]
+    row = b.gather(constants[2], (turn,), "clamp")
+    inner = Pool(pool.random, (1, 1, 1), pool.dtypes, pool.most)
+    count = b.cast(turn, x.dtype)
+    wide = [b.broadcast(own, x.shape) if own.shape != x.shape else own for own in (scalar, count, row)]
+    inner.nodes = [*carries[:2], constants[0], *wide]
+    inner.leaves = []
+    if pool.random.random() < 0.5:
+        ordinal = b.constant(3, uint32)
+        bits = b.random_bits(constants[1], ordinal, (*x.shape, 4), b.cast(turn, uint32))
+        for k in (0, 3):
+            word = b.reshape(b.take(bits, x.rank, k, 1), x.shape)
+            inner.nodes.append(b.cast(b.shr(word, b.full(x.shape, uint32, 8)), x.dtype))
+    for _ in range(int(pool.random.integers(2, 9))):
+        node = pool.choose((unary, binary, binary, choice, choice, movement))(inner)
+        if node is not None and (node.shape == x.shape or pool.random.random() < 0.03):
+            inner.nodes.append(node)
+    if inner.leaves:
+        return None
+    fit = [
+        own if own.dtype is x.dtype else b.cast(own, x.dtype) for own in inner.nodes if own.shape == x.shape
+    ]
+    following = [fit[-1], fit[int(pool.random.integers(len(fit)))], b.add(scalar, count)]
+    slices = [fit[-2]] if pool.random.random() < 0.5 else []
+    stop = None
+    if pool.random.random() < 0.4:
+        four = b.constant(4, x.dtype)
+        stop = b.lt(fit[-1], fit[0]) if pool.random.random() < 0.7 else b.lt(four, scalar)
+    start = b.constant(1, x.dtype) if pool.random.random() < 0.5 else pool.leaf((), x.dtype)
+    if stop is not None and stop.shape:  # what has no elements cannot stop with them
+        following.pop()
+        outside.append(start)
+        constants.append(carries.pop())
+    body = LoopBody(turn, carries, constants, following, slices, stop)
+    bound = b.cast(pool.leaf((), int32), int64) if pool.random.random() < 0.3 else None
+    node = b.loop(body, (x, pool.like(x), start)[: len(following)], tuple(outside), limit, bound)
+    kinds = results(node)
+    wanted = [k for k, (shape, _) in enumerate(kinds) if shape == x.shape or pool.random.random() < 0.15]
+    if slices and pool.random.random() < 0.7:
+        wanted.append(len(kinds) - 1)
+    for k in dict.fromkeys(wanted[1:]):
+        pool.nodes.append(b.item(node, k))
+    return b.item(node, wanted[0])
+
+
 GROW: list[Callable[[Pool], Node | None]] = [
     *(arithmetic, arithmetic, arithmetic, unary, unary, binary, choice, reduction, reduction, normalised),
-    *(movement, movement, padded, joined, running, extreme, product, indexed, counted, drawn),
+    *(movement, movement, padded, joined, running, extreme, product, indexed, counted, drawn, looped),
 ]
 
 
@@ -304,22 +363,19 @@ def canonical(x: Array) -> bytes:
 def sized(nodes: Sequence[Node], sizes: Mapping[str, int]) -> list[Node]:
     """The same graph with its symbols replaced."""
 
-    def at(item: Any) -> Any:
-        if isinstance(item, tuple):
-            return tuple([at(part) for part in item])
-        return size_at(item, sizes) if hasattr(item, "terms") else item
-
     made: dict[Node, Node] = {}
     for node in post_order(nodes):
         inputs = tuple([made[operand] for operand in node.inputs])
-        made[node] = Node(node.op, inputs, at(node.attrs), at(node.shape), node.dtype)
+        made[node] = Node(
+            node.op, inputs, at_sizes(node.attrs, sizes), at_sizes(node.shape, sizes), node.dtype
+        )
     return [made[node] for node in nodes]
 
 
 def verified(targets: Sequence[Node]) -> None:
     """Compiles as far as kernels, and checks every stage."""
     verify("graph", targets)
-    simple = simplify(targets)
+    simple = united(simplify(targets))
     verify("graph", simple)
     order, leaders = merge(simple)
     fusion = Fusion(order, leaders, simple)

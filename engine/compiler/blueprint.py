@@ -18,6 +18,7 @@ from engine.compiler.loopir import Kernel, Load, Store, lines_of
 from engine.compiler.lower import Lowered, lower
 from engine.compiler.nested import draw_nested
 from engine.compiler.remat import rematerialise
+from engine.compiler.same_turns import united
 from engine.compiler.simplify import simplify
 from engine.compiler.steps import ChainStep, CondStep, FusedStep, LoopStep, SingleStep, Step
 from engine.core.node import Node
@@ -58,7 +59,7 @@ def draw(targets: Sequence[Node], states: Sequence[State], remat: int | None = N
 
     ``remat`` bytes of buffers at once are aimed at, by computing values again; None: nothing is.
     """
-    wanted = simplify([*targets, *[new for _, new in states]])
+    wanted = united(simplify([*targets, *[new for _, new in states]]))
     order, leaders = merge(wanted)
     fusion = Fusion(order, leaders, wanted)
     reads = [fusion.read(target) for target in wanted]

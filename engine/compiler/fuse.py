@@ -437,6 +437,9 @@ class Fusion:
         if isinstance(fitted, str):
             return self._refuse(anchor, node, fitted)
         space, operand_place, places = fitted
+        own = operand_place if node.op in ("loop", "item") else Place.FULL
+        if own is not Place.FULL or any(places[loop] is Place.OUTER for loop in self.loops if loop in places):
+            return self._refuse(anchor, node, "a loop runs for each element")
         for access in reads:
             why = self._unreadable(cluster, space, places, access, operand_place)
             if why:

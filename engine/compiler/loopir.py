@@ -21,8 +21,8 @@ Along = Literal["dense", "repeat", "strided"]
 class Buffer:
     """An argument of the kernel. ``scratch`` ones hold one row a chunk, between two stages; ``partial`` ones
     a row for each lane of each block of rows. ``windows`` are the axes, outer ones first and then the row,
-    along which only some indices are in the buffer. Of ``rows``, loads and stores pick one as the kernel runs;
-    those of a scratch buffer hold one step of elements each.
+    along which only some indices are in the buffer. Of ``rows``, loads and stores pick one as the kernel
+    runs; those of a scratch buffer hold one step of elements each.
     """
 
     dtype: DType
@@ -45,8 +45,8 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """``fill`` is the value outside of a buffer's windows, ``row`` the number of the row that is read, brought
-    into range.
+    """``fill`` is the value outside of a buffer's windows, ``row`` the number of the row that is read,
+    brought into range.
     """
 
     value: int
@@ -134,9 +134,9 @@ class Carry:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Turns of ``body``, whose number is ``turn``: ``count`` of them, at most as many as the counter ``limit``
-    says; none after one with ``stop``, or once no element is ``active``. ``stacks`` are buffers whose rows for
-    turns that are not taken become zero, with that zero.
+    """Turns of ``body``, whose number is ``turn``: ``count`` of them, at most as many as the counter
+    ``limit`` says; none after one with ``stop``, or once no element is ``active``. ``stacks`` are buffers
+    whose rows for turns that are not taken become zero, with that zero.
     """
 
     turn: int

@@ -25,7 +25,7 @@ MOST_NODES = 400  # in a body: its build time is linear in them, and registers s
 NOMINAL_TURNS = 64  # of a loop whose turns are not known, when its cost is weighed
 
 
-class Unfit(Exception):
+class UnfitError(Exception):
     """Why a loop is none that a kernel can run."""
 
 
@@ -69,7 +69,7 @@ def local_loop(node: Node, items: Sequence[Node], read: Callable[[Node], Access]
     """
     try:
         return _Body(node, items, read).local()
-    except Unfit as why:
+    except UnfitError as why:
         return str(why)
 
 
@@ -113,7 +113,7 @@ class _Body:
             reads[node] = self._operands(node)
             order.append(node)
             if len(order) > MOST_NODES:
-                raise Unfit(f"its body has more than {MOST_NODES} operations")
+                raise UnfitError(f"its body has more than {MOST_NODES} operations")
         for param in self.params:
             self.access.setdefault(param, whole(param))
         carried = len(body.carries)
@@ -144,13 +144,13 @@ class _Body:
     def _check_items(self) -> None:
         body = self.loop.body
         if not self.loop.carries and not self.loop.constants:
-            raise Unfit("it reads nothing")
+            raise UnfitError("it reads nothing")
         if body.lanes and solid(body.lanes) != self.dims:
-            raise Unfit("several elements of a carry stop together")
+            raise UnfitError("several elements of a carry stop together")
         for number, item in self.items.items():
             shape = item.shape[1:] if number > len(body.carries) else item.shape
             if solid(shape) != self.dims or 0 in item.shape:
-                raise Unfit(f"its result {number} is the same for all elements of the others")
+                raise UnfitError(f"its result {number} is the same for all elements of the others")
 
     def _lanes(self, order: Sequence[Node]) -> int:
         nodes = [*order, *self.params, *[x.source for x in self.outside]]
@@ -171,7 +171,7 @@ class _Body:
             return whole(node)
         access = moved(node, self.access[self.leaders[node.inputs[0]]])
         if access.source is node:
-            raise Unfit(f"its {node.op} needs a copy")
+            raise UnfitError(f"its {node.op} needs a copy")
         return access
 
     def _operands(self, node: Node) -> list[Access]:
@@ -180,14 +180,14 @@ class _Body:
         if is_anywhere(node):
             return [self._read(node, access) for access in scalars(own)]
         if solid(node.shape) not in ((), self.dims):
-            raise Unfit(f"its {node.op} has a shape of its own")
+            raise UnfitError(f"its {node.op} has a shape of its own")
         if node.dtype is bfloat16 or any(x.dtype is bfloat16 for x in node.inputs):
-            raise Unfit("its elements are bfloat16")
+            raise UnfitError("its elements are bfloat16")
         if kind == "elementwise":
             return [self._read(node, access) for access in own]
         if node.op == "gather" and node.attrs == ("clamp",):
             return self._gathered(node, own)
-        raise Unfit(f"it has a {node.op}")
+        raise UnfitError(f"it has a {node.op}")
 
     def _gathered(self, node: Node, own: Sequence[Access]) -> list[Access]:
         """A row that all elements pick alike: the row number 0, with how many there are and how far apart."""
@@ -200,7 +200,7 @@ class _Body:
             or x.source.op == "constant"
             or x.windows
         ):
-            raise Unfit("it gathers more than a row that all elements share")
+            raise UnfitError("it gathers more than a row that all elements share")
         row = Access(x.source, x.shape[1:], x.offset, x.strides[1:], (), (x.shape[0], x.strides[0]))
         return [self._from_outside(row, node), self._read(node, indices[0])]
 
@@ -209,7 +209,7 @@ class _Body:
         if source not in self.inside:
             return self._from_outside(access, reader)
         if access.windows:
-            raise Unfit("it has a border")
+            raise UnfitError("it has a border")
         scalar = not solid(access.shape)
         if is_anywhere(source) or (scalar and not solid(source.shape)):
             return self._over(access)
@@ -217,12 +217,12 @@ class _Body:
             return self._over(replace(access, strides=(0,) * len(access.shape)))
         found = self._over(access)
         if scalar or not is_aligned(found, self.dims, len(self.dims)):
-            raise Unfit("its elements are read in another order")
+            raise UnfitError("its elements are read in another order")
         return found
 
     def _from_outside(self, access: Access, reader: Node) -> Access:
         if access.windows:
-            raise Unfit("it has a border")
+            raise UnfitError("it has a border")
         found = self._over(access)
         self.outside[found] = None
         return found
@@ -233,7 +233,7 @@ class _Body:
             return replace(access, shape=self.dims, strides=(0,) * len(self.dims))
         strides = access.over(self.dims)
         if strides is None:
-            raise Unfit("its elements are read in another order")
+            raise UnfitError("its elements are read in another order")
         return replace(access, shape=self.dims, strides=strides)
 
 

@@ -98,7 +98,7 @@ def _cluster(fusion: Fusion, cluster: Cluster) -> None:
     _require(cluster.places.keys() == cluster.reads.keys(), "places and reads name different nodes")
     space, seen = cluster.space, set[Node]()
     for node, place in cluster.places.items():
-        lanes = lanes_of(node)
+        lanes = fusion.loops[node].lanes if node in fusion.loops else lanes_of(node)
         _require(lanes is not None and lanes in (0, *range(cluster.lanes, 9)), f"{node} in {cluster.lanes}")
         reduces = node.op == "reduce"
         _require(

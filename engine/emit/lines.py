@@ -214,9 +214,7 @@ class LinePrinter:
             step = self.width
         return f"p{buffer} + gm_row({self.name(row)}[0], {count}) * {step}"
 
-    def _read(
-        self, line: Load, dtype: DType, part: int, whole: bool | None, place: str = ""
-    ) -> str:
+    def _read(self, line: Load, dtype: DType, part: int, whole: bool | None, place: str = "") -> str:
         p = place or f"p{line.buffer}"
         buffer, k, lane, size = (
             self.kernel.buffers[line.buffer],

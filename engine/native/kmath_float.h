@@ -131,10 +131,29 @@ VEC_FN REAL F(k_log1p)(REAL x) {
 
 /* ---- sin, cos: x = n pi/2 + r + low with |r| <= pi/4 [4.3.44] -------------------------------------------- */
 
+/* sin (shift 0) or cos (shift 1) of n pi/2 + r + low */
+VEC_FN REAL F(k_sine_of)(REAL r, REAL low, WORD n, int shift) {
+    REAL z = r * r;
+    REAL sine = r + F(fma)(r * z, F(k_poly_sin)(z), low);
+    REAL head = F(fma)(z, S(-0.5f), S(1.0f));
+    REAL lost = F(fma)(z, S(-0.5f), 1.0f - head);
+    REAL cosine = head + F(fma)(z * z, F(k_poly_cos)(z), F(fma)(r, -low, lost));
+    n += shift;
+    REAL y = F(sel)((WORD)((n & 1) != 0), cosine, sine);
+    return (REAL)((WORD)y ^ ((n & 2) << (8 * sizeof(LANE_SCALAR) - 2)));
+}
+
+/* y with the lanes of `large` replaced. */
+static __attribute__((noinline, unused)) REAL F(k_sine_large)(REAL x, WORD large, REAL y, int shift) {
+    F(k_angle) angle = F(k_reduce_large)(x, large, (F(k_angle)){S(0.0f), S(0.0f), (WORD){0}});
+    return F(sel)(large, F(k_sine_of)(angle.r, angle.low, angle.n, shift), y);
+}
+
 /* sin (shift 0) or cos (shift 1) of x. The first step of the reduction is exact, x and n pi/2 being multiples of
  * one small power of two that nearly cancel; the second is a product and a sum with their errors (D. E. Knuth,
  * The Art of Computer Programming, 4.2.2 theorem B). Beyond 2^17, where n has too many digits, lanes go through
- * Payne and Hanek's reduction one by one. */
+ * Payne and Hanek's reduction one by one. Nothing before that branches, so that the sine and the cosine of one x
+ * share all but their signs. */
 VEC_FN REAL F(k_sine)(REAL x, int shift) {
     REAL turns = F(rint)(x * K_TWO_OVER_PI);
     REAL a = F(fma)(turns, S(-F(K_PIO2_1)), x);
@@ -143,19 +162,9 @@ VEC_FN REAL F(k_sine)(REAL x, int shift) {
     REAL low = (a - (r - from_b)) + (b - from_b) + b_low;
     low = F(fma)(turns, S(-F(K_PIO2_3)), low);
     WORD n = (WORD)(turns + K_WHOLE); /* the low bits are those of the integer */
+    REAL y = F(k_sine_of)(r, low, n, shift);
     WORD large = (WORD)(F(abs)(x) > 0x1p17f);
-    if (__builtin_expect(ANY(large), 0)) {
-        F(k_angle) angle = F(k_reduce_large)(x, large, (F(k_angle)){r, low, n});
-        r = angle.r, low = angle.low, n = angle.n;
-    }
-    n += shift;
-    REAL z = r * r;
-    REAL sine = r + F(fma)(r * z, F(k_poly_sin)(z), low);
-    REAL head = F(fma)(z, S(-0.5f), S(1.0f));
-    REAL lost = F(fma)(z, S(-0.5f), 1.0f - head);
-    REAL cosine = head + F(fma)(z * z, F(k_poly_cos)(z), F(fma)(r, -low, lost));
-    REAL y = F(sel)((WORD)((n & 1) != 0), cosine, sine);
-    return (REAL)((WORD)y ^ ((n & 2) << (8 * sizeof(LANE_SCALAR) - 2)));
+    return __builtin_expect(ANY(large), 0) ? F(k_sine_large)(x, large, y, shift) : y;
 }
 
 VEC_FN REAL F(k_sin)(REAL x) { return F(sel)((WORD)(x == 0.0f), x, F(k_sine)(x, 0)); }

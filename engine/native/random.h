@@ -66,7 +66,7 @@ VEC_FN random_lanes random_some(vu64 even, vu64 odd, vu32 key0, vu32 key1, vu32 
     random_blocks a = {{even, even >> 32, (vu64)ordinal, (vu64)turn}};
     random_blocks b = {{odd, odd >> 32, (vu64)ordinal, (vu64)turn}};
     vu64 k0 = (vu64)key0, k1 = (vu64)key1;
-    for (int round = 0; round < RANDOM_ROUNDS; round++) {
+    _Pragma("GCC unroll 10") for (int round = 0; round < RANDOM_ROUNDS; round++) {
         a = random_round(a, k0, k1);
         b = random_round(b, k0, k1);
         k0 += 0x9e3779b9u, k1 += 0xbb67ae85u;

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given as draw
 from hypothesis import settings
 from hypothesis import strategies as st
-from plan_graphs import Pool, compare, verified
+from plan_graphs import Pool, compare, looped, verified
 
 from engine.autodiff.differentiate import differentiate
 from engine.compiler.plan import Plan
@@ -224,3 +224,33 @@ def test_random_words_are_computed_where_they_are_read(shape: tuple[int, ...]) -
     pool = Pool(np.random.default_rng(1), (3, 4, 5), (float64,))
     pool.leaves = [key, ordinal]
     check(pool, [total, b.cast(bits, float64), b.sum(total, tuple(range(len(shape))))], [{}])
+
+
+def with_loops(seed: int) -> tuple[Pool, list[Node]]:
+    """Two loops in a row over one shape, what surrounds them, and gradients through both."""
+    random = np.random.default_rng(seed)
+    dtype = (float32, float64)[seed % 2]
+    sizes = tuple(int(n) for n in random.choice(SIZES[1:], 3))
+    pool = Pool(random, sizes, (dtype, dtype, dtype, bool_))
+    pool.grow(3)
+    while sum(node.op == "item" for node in pool.nodes) < 2:
+        node = looped(pool)
+        if node is not None:
+            pool.nodes.append(node)
+    pool.grow(4)
+    smooth = [node for node in pool.nodes[-8:] if node.dtype is dtype and node.inputs][:3]
+    leaves = [leaf for leaf in pool.leaves if leaf.dtype is dtype]
+    return pool, [*smooth, *differentiate(smooth, leaves)] if smooth else pool.nodes[-3:]
+
+
+@settings(max_examples=2, derandomize=True)
+@draw(seed=st.integers(0, 2**32 - 1))
+def test_gradients_of_random_loops(seed: int) -> None:
+    check(*with_loops(seed), [{}])
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@draw(seed=st.integers(0, 2**32 - 1))
+def test_gradients_of_many_random_loops(seed: int) -> None:
+    check(*with_loops(seed), [{}])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import expm1
 from typing import Any
 
-from engine.pricing.montecarlo.draws import inverse_normal
+from engine.normal import inverse_normal
 from engine.pricing.montecarlo.numbers import Getters, Numbers
 from engine.pricing.montecarlo.paths import over_steps
 from engine.pricing.montecarlo.shifts import Shifts
