@@ -27,7 +27,7 @@ EXAMPLE = {
     "inputs": {"a": {"shape": [256, 256]}, "b": {"shape": [256]}},
 }
 CAPS = {
-    "memory_bytes": Cap(4 * 2**30, "bytes of memory", "make the inputs smaller"),
+    "memory_bytes": Cap(2 * 2**30, "bytes of memory", "make the inputs smaller"),
     "flops": Cap(1e12, "operations an evaluation", "make the inputs smaller"),
 }
 BUILD_S = 3.0  # of a plan and of the single kernels

@@ -109,9 +109,9 @@ class Compilation:
     def _graph(self) -> None:
         graph = self._program.graph
         with self._stage("graph"):
-            names = {node: name for name, node in graph.inputs.items()}
-            text = describe_nodes(self._program.nodes, {name: node for node, name in names.items()})
-            order = [node for node in post_order(self._program.nodes) if node not in names]
+            text = describe_nodes(self._program.nodes, graph.inputs)
+            leaves = set(graph.inputs.values())
+            order = [node for node in post_order(self._program.nodes) if node not in leaves]
             self._nodes = len(order)
             self._moved_unfused = sum(
                 _nbytes(node) + sum(map(_nbytes, node.inputs)) for node in order if _is_computed(node)
