@@ -23,9 +23,8 @@ BATCH, CONTEXT, LETTERS, EMBEDDING, HIDDEN = 64, 3, 27, 10, 100
 def draws() -> tuple[list[int], list[int]]:
     """Letters and what follows them; the arithmetic does not depend on which."""
     generator = Generator(1)
-    return list(generator.integers(0, LETTERS, (BATCH * CONTEXT,))), list(
-        generator.integers(0, LETTERS, (BATCH,))
-    )
+    letters = generator.integers(0, LETTERS, (BATCH * CONTEXT,))
+    return letters.tolist(), generator.integers(0, LETTERS, (BATCH,)).tolist()
 
 
 def our_step() -> Callable[[], object]:

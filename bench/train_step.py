@@ -28,7 +28,7 @@ def windows() -> Windows:
     """Windows over random characters: the arithmetic does not depend on what they say."""
     from array import array
 
-    return Windows(array("i", Generator(1).integers(0, 65, (TOKENS,))), 32, seed=0)
+    return Windows(array("i", Generator(1).integers(0, 65, (TOKENS,)).tolist()), 32, seed=0)
 
 
 def our_step(batch: int, planned: bool) -> Callable[[], object]:

@@ -13,7 +13,7 @@ from engine.compiler.profile import Profile, Verdict
 from engine.compiler.sized import Sizes
 from engine.core.dim import Dim, Poly, evaluate, symbol
 from engine.core.dim import Shape as SymbolicShape
-from engine.core.dtype import DType, float32
+from engine.core.dtype import DType, float32, uint32
 from engine.core.node import Node
 from engine.core.walk import post_order
 from engine.devices.array import Array
@@ -22,6 +22,7 @@ from engine.devices.device import Device, current_device, use_device
 from engine.devices.evaluate import evaluate as evaluate_nodes
 from engine.errors import DeviceError, ShapeError, TracingError
 from engine.parameters import Parameters
+from engine.random import Generator, GeneratorState, RecordedGenerator, state_tensor
 from engine.tensor import Tensor
 from engine.tensor.cell import Cell, Host, current_trace, record_all, wrap
 from engine.tensor.promotion import as_tensor, cast
@@ -43,6 +44,7 @@ class Graph:
     def __init__(self) -> None:
         self._symbols = SymbolDevice()
         self._leaves: dict[str, Node] = {}
+        self._generators: dict[str, RecordedGenerator] = {}
         self._outside: Device | None = None
         self._blocks: list[Any] = []
 
@@ -79,6 +81,14 @@ class Graph:
         leaf = self._leaf(name, Node("parameter", (), (name,), _shape_of(shape), dtype))
         leaf._requires_grad = dtype.is_float
         return leaf
+
+    def generator(self, name: str) -> RecordedGenerator:
+        """Random numbers from a generator that each run is given: a Generator, which then has as many calls
+        behind it as the graph holds, or a GeneratorState.
+        """
+        leaf = self._leaf(name, Node("input", (), (), (3,), uint32))
+        self._generators[name] = generator = RecordedGenerator(leaf)
+        return generator
 
     def _leaf(self, name: str, node: Node) -> Tensor:
         if name in self._leaves:
@@ -127,9 +137,8 @@ class Graph:
         if not isinstance(own, CpuDevice):
             raise DeviceError(f"plans are compiled for the cpu device, not for {own.name}; use interpret()")
         structure, nodes, leaves = self._targets(targets)
-        return RecordedPlan(
-            Plan(list(leaves.values()), nodes, own, names=leaves, remat=remat), structure, leaves
-        )
+        plan = Plan(list(leaves.values()), nodes, own, names=leaves, remat=remat)
+        return RecordedPlan(plan, structure, leaves, self._generators)
 
     def interpret(self, targets: Any, feeds: Feeds) -> Any:
         """The values of a tree of Tensors, one node a kernel: what every plan must equal bit for bit."""
@@ -137,6 +146,7 @@ class Graph:
         fed = _fed(leaves, feeds)
         values = {node: fed[name]._value for name, node in leaves.items()}
         results = interpret(nodes, values, current_device(), _sizes(leaves, fed))
+        _advance(self._generators, feeds)
         return unflatten(structure, [wrap(value) for value in results])
 
     def _targets(self, targets: Any) -> tuple[Structure, list[Node], dict[str, Node]]:
@@ -158,10 +168,17 @@ class Graph:
 class RecordedPlan:
     """A plan whose inputs have names and whose results come as the tree that was asked for."""
 
-    def __init__(self, plan: Plan, structure: Structure, leaves: Mapping[str, Node]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        structure: Structure,
+        leaves: Mapping[str, Node],
+        generators: Mapping[str, RecordedGenerator],
+    ) -> None:
         self.plan = plan
         self._structure = structure
         self._leaves = leaves
+        self._generators = dict(generators)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -171,10 +188,12 @@ class RecordedPlan:
     def run(self, feeds: Feeds) -> Any:
         """The results for these feeds. Any number of threads may run it at once.
 
-        Raises KeyError for a missing or unknown name, ShapeError and DTypeError for values that do not fit,
-        BoundsError for an index out of range.
+        A Generator that is fed has the graph's calls behind it afterwards. Raises KeyError for a missing or
+        unknown name, ShapeError and DTypeError for values that do not fit, BoundsError for an index out of
+        range.
         """
         results = self.plan.run(self._arrays(feeds))
+        _advance(self._generators, feeds)
         return unflatten(self._structure, [wrap(value) for value in results])
 
     def _arrays(self, feeds: Feeds) -> dict[Node | str, Array]:
@@ -216,8 +235,18 @@ def _fed(leaves: Mapping[str, Node], feeds: Feeds) -> dict[str, Tensor]:
     return {name: _fitting(feeds[name], leaves[name].dtype) for name in leaves}
 
 
+def _advance(generators: Mapping[str, RecordedGenerator], feeds: Feeds) -> None:
+    """The calls of a graph are behind the generators that it was given."""
+    for name, recorded in generators.items():
+        given = feeds.get(name)
+        if isinstance(given, Generator):
+            given.state = GeneratorState(given.state.seed, given.state.ordinal + recorded.calls)
+
+
 def _fitting(value: Any, dtype: DType) -> Tensor:
-    """Tensors as they are; numbers and lists in the dtype that is wanted."""
+    """Tensors as they are; generators as their states; numbers and lists in the dtype that is wanted."""
+    if isinstance(value, Generator | GeneratorState):
+        return state_tensor(value if isinstance(value, GeneratorState) else value.state)
     return value if isinstance(value, Tensor) else cast(as_tensor(value), dtype)
 
 
@@ -281,7 +310,7 @@ class _Recording:
     def from_host(self, host: Host) -> list[Tensor]:
         raise TracingError(
             f"{user_line()}: generators and optimisers compute on the host before each step, which graphs "
-            "have no place for; give numbers as inputs, or use engine.compile"
+            "have no place for; use graph.generator(name), give numbers as inputs, or use engine.compile"
         )
 
     @contextmanager

@@ -60,6 +60,7 @@ class Settings(BaseSettings):
     bytes_limit: int = Field(
         0, ge=0, description="most bytes of one key's uploads and checkpoints; 0: no bound"
     )
+    keep_s: float = Field(0.0, ge=0, description="how long ended jobs are kept; 0: for ever")
     lease_s: float = Field(10.0, gt=0, description="silence after which a worker loses its job")
     sweep_s: float = Field(2.0, gt=0, description="how often leases are checked and missing tickets replaced")
     flush_s: float = Field(0.25, gt=0, description="how often a worker sends what a job has to say")

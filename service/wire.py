@@ -24,6 +24,8 @@ class Attempt(TypedDict):
     started_at: str
     ended_at: str | None
     outcome: str | None
+    engine_version: str | None
+    numerics_version: str | None
 
 
 class Failure(TypedDict):
@@ -70,6 +72,11 @@ class Job(TypedDict):
     queue_position: NotRequired[int | None]
     estimated_start: NotRequired[str | None]
     retry_of: NotRequired[str | None]
+    repeat_of: NotRequired[str | None]
+    resume: Literal["same", "any"]
+    engine_version: str
+    numerics_version: str
+    mixed_numerics: bool
     links: dict[str, str]
 
 
@@ -376,10 +383,11 @@ class Ready(TypedDict):
 
 
 class Version(TypedDict):
-    """What runs here."""
+    """What runs here; engines of one numerics version give the same bits."""
 
     name: str
     version: str
+    numerics_version: str
 
 
 class FieldProblem(TypedDict):

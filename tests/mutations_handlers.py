@@ -186,7 +186,8 @@ ROWS = [
     (
         "an outage of Redis is a fault of the server",
         f"{API}/problems.py",
-        "app.add_exception_handler(RedisTimeoutError, _redis_away)",
+        "app.add_exception_handler(RedisConnectionError, _redis_away)\n"
+        "    app.add_exception_handler(RedisTimeoutError, _redis_away)",
         "pass",
         OUTAGES,
         "test_requests_are_refused_with_503_and_served_again_later",
@@ -231,7 +232,7 @@ ROWS = [
         "self.func_name != ENTRY",
         "False",
         PARTS,
-        "test_only_a_ticket_with_one_lane_is_run",
+        "test_a_ticket_keeps_nothing_that_rq_would_run_by_itself",
     ),
     (
         "RQ's callbacks and retries are read",
@@ -278,8 +279,8 @@ ROWS = [
         "workers/attempt.py",
         "            except RedisError:\n                log.warning(\n",
         "            except ZeroDivisionError:\n                log.warning(\n",
-        FAULTS,
-        "test_a_fault_changes_nothing_about_the_end[disk full, mid-step]",
+        WORKERS,
+        "test_a_server_that_takes_no_writes_for_a_while_costs_nothing",
     ),
     (
         "a full disk uses up the attempts",
@@ -303,6 +304,6 @@ ROWS = [
         'elif self._verb == "cancel" and',
         "elif False and",
         WORKERS,
-        "test_a_hung_job_can_be_cancelled",
+        "test_a_cancelled_job_uses_no_cpu_any_more",
     ),
 ]

@@ -34,7 +34,9 @@ class Step:
         """Random characters and the scalars of step number ``step``, from 1."""
         random = Generator(seed)
         tokens, targets = (
-            Array.from_list(random.integers(0, vocabulary, (prod(node.shape),)), node.shape, node.dtype)
+            Array.from_list(
+                random.integers(0, vocabulary, (prod(node.shape),)).tolist(), node.shape, node.dtype
+            )
             for node in (self.tokens, self.targets)
         )
         rate, spread = 1e-3 / (1 - 0.9**step), 1 / (1 - 0.999**step) ** 0.5

@@ -25,8 +25,10 @@ from service.blobs import BlobStore
 from service.jobs import calls
 from service.jobs.events import store_segment
 from service.jobs.records import Claim
+from service.versions import ENGINE_VERSION, NUMERICS_VERSION
 from workers.metrics import MetricColumns
 from workers.pace import Pace
+from workers.resume import numerics_of
 from workers.stop import Reason, Stop
 
 log = logging.getLogger(__name__)
@@ -64,6 +66,7 @@ class Attempt:
         self.job = claim.job
         self.token = claim.token
         self.starting_points = starting_points  # manifests, best first
+        self._mixed_numerics = False
         self._stored_seq = claim.stored_seq
         self._redis = redis
         self._timing = timing
@@ -155,14 +158,25 @@ class Attempt:
         with self._lock:
             self._pace.reached(step, steps)
 
+    def goes_on_from(self, manifest: dict[str, Any]) -> None:
+        """Notes which of the starting points was restored, so that what is saved tells of mixed numerics."""
+        is_other = numerics_of(manifest) != NUMERICS_VERSION
+        self._mixed_numerics = is_other or bool(manifest.get("mixed_numerics"))
+
     def save(self, manifest: Mapping[str, Any], store: BlobStore) -> None:
         """Records a checkpoint whose blobs are stored, and stores the events up to now beside it.
 
         Raises Stop when the job is no longer this attempt's.
         """
+        stored = {
+            **manifest,
+            "engine_version": ENGINE_VERSION,
+            "numerics_version": NUMERICS_VERSION,
+            **({"mixed_numerics": True} if self._mixed_numerics else {}),
+        }
         self.flush()
         segment = store_segment(self._redis, store, self.job.id, self._stored_seq)
-        verb = calls.run(self._redis, calls.checkpoint(self.job.id, self.token, manifest, segment))
+        verb = calls.run(self._redis, calls.checkpoint(self.job.id, self.token, stored, segment))
         if segment is not None:
             self._stored_seq = segment.last
         self._obey(verb)

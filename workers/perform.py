@@ -11,23 +11,34 @@ from service.jobs import calls, tickets
 from service.jobs.connection import connect
 from service.jobs.records import Claim
 from service.logs import about
+from service.versions import ENGINE_VERSION, NUMERICS_VERSION
 from workers.attempt import Attempt, Timing, timeout_message
 from workers.context import WorkerContext
 from workers.failures import JobError, explain
 from workers.handlers import find_handler
-from workers.resume import starting_points
+from workers.resume import all_points, is_usable
 from workers.stop import Reason, Stop
 
 log = logging.getLogger(__name__)
 
 SPACE_PAUSE_S = 60.0
+OTHER_NUMERICS = (
+    f"Checkpoints of other numerics than version {NUMERICS_VERSION} are passed over: resume was not 'any'."
+)
 
 
 def perform_next(context: WorkerContext, nonce: str) -> None:
     """Claims the lane's next job and performs it to whatever end. ``nonce`` is new for each ticket."""
     settings = context.settings
     with connect(settings.redis_url) as redis:
-        call = calls.claim(context.lane, context.worker, nonce, settings.lease_ms)
+        call = calls.claim(
+            context.lane,
+            context.worker,
+            nonce,
+            settings.lease_ms,
+            engine_version=ENGINE_VERSION,
+            numerics_version=NUMERICS_VERSION,
+        )
         claim = calls.run(redis, call)
         if claim is not None:
             tickets.push(redis, context.lane, claim.missing_tickets)
@@ -40,10 +51,14 @@ def perform(context: WorkerContext, redis: Redis, claim: Claim) -> None:
     flush_s = settings.quick_flush_s if claim.job.ephemeral else settings.flush_s
     timing = Timing(flush_s, settings.renew_s, settings.grace_s, settings.stall_s)
     log.info("job %s: attempt %d", claim.job.id, claim.token)
+    points = all_points(redis, claim.job)
+    usable = [each for each in points if is_usable(each, claim.job)]
     with (
         about(job=claim.job.id, attempt=claim.token),
-        Attempt(redis, claim, starting_points(redis, claim.job), timing, context.stop) as attempt,
+        Attempt(redis, claim, usable, timing, context.stop) as attempt,
     ):
+        if len(usable) < len(points):
+            attempt.log("warning", OTHER_NUMERICS)
         try:
             outcome = find_handler(claim.job.kind)(attempt, context.store)
         except Stop as stop:

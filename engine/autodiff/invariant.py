@@ -39,18 +39,41 @@ class Turns:
             self, next=tuple(outs[:carries]), slices=tuple(outs[carries : carries + slices]), stop=stop
         )
 
+    def ends(self, results: Sequence[Node], before: Turns) -> list[Node]:
+        """The carries of ``before`` after the last turn, where ``results`` are those of this loop, which was
+        made of it.
+        """
+        ended = dict(zip(self.carries, results, strict=True))
+        return [ended.get(x, begun) for x, begun in zip(before.carries, before.initial, strict=True)]
+
     def body(self) -> LoopBody:
         return LoopBody(self.turn, self.carries, self.constants, self.next, self.slices, self.stop)
 
 
 def without_invariants(turns: Turns, limit: Dim | None) -> Turns:
-    """The same loop with equal nodes merged, and with what depends on constants alone computed outside.
+    """The same loop with equal nodes merged, without carries that never change, and with what depends on
+    constants alone computed outside.
 
     A constant that is broadcast to the shape of the lanes thus arrives broadcast, so its cotangent stays in
     the lanes, and one reduction follows the loop.
     """
     turns = turns.with_outs(_simple(turns.outs, turns.turn, limit))
-    return _hoisted(turns)
+    return _hoisted(_without_still(turns))
+
+
+def _without_still(turns: Turns) -> Turns:
+    """Carries that never change become constants."""
+    carried = list(zip(turns.carries, turns.next, turns.initial, strict=True))
+    moving = [own for own in carried if own[0] is not own[1]]
+    still = [own for own in carried if own[0] is own[1]]
+    return replace(
+        turns,
+        carries=tuple([x for x, _, _ in moving]),
+        next=tuple([x for _, x, _ in moving]),
+        initial=tuple([x for _, _, x in moving]),
+        constants=(*turns.constants, *[x for x, _, _ in still]),
+        held=(*turns.held, *[x for _, _, x in still]),
+    )
 
 
 def _simple(outs: Sequence[Node], turn: Node, limit: Dim | None) -> list[Node]:

@@ -97,15 +97,14 @@ class _Backward:
         ]
         first = 1 + len(body.carries)
         self._stacks = {k: cotangents[first + k] for k in range(len(body.slices)) if first + k in cotangents}
-        loop_back = self._record(cotangents)
-        count = len(self._floats)
+        ends, stacks = self._record(cotangents)
         self.of_carries: list[Node | None] = [None] * len(body.carries)
         self.of_constants: list[Node | None] = [None] * len(body.constants)
-        for place, k in enumerate(self._floats):
-            self.of_carries[k] = b.item(loop_back, 1 + place)
-        for place, k in enumerate(self._summed, count):
-            self.of_constants[k] = b.item(loop_back, 1 + place)
-        self._put_rows(loop_back, 1 + count + len(self._summed))
+        for end, k in zip(ends, self._floats, strict=False):
+            self.of_carries[k] = end
+        for end, k in zip(ends[len(self._floats) :], self._summed, strict=True):
+            self.of_constants[k] = end
+        self._put_rows(stacks)
 
     def _rows_of(self, wanted: Sequence[bool]) -> list[_Rows]:
         """Reads of constants that the body reads only a row at a time, wherever each row is."""
@@ -138,7 +137,8 @@ class _Backward:
 
     # ---- one turn
 
-    def _record(self, cotangents: Mapping[int, Node]) -> Node:
+    def _record(self, cotangents: Mapping[int, Node]) -> tuple[list[Node], list[Node]]:
+        """The carries of the backward loop after its last turn, and its stacks."""
         loop, body, held = self._loop, self._loop.body, self._held
         back = b.input((), int64)
         turn = b.sub(held(self._last()), back)
@@ -167,7 +167,7 @@ class _Backward:
         sums = params_like([body.constants[k] for k in self._summed])
         ends = len(carried) + len(sums)
         parts = [*parts[: len(carried)], *_added(sums, parts[len(carried) : ends]), *parts[ends:]]
-        stacks = [b.gather(held(stack), (turn,), "clamp") for stack in self._stacks.values()]
+        stacks = [self._row(stack, turn) for stack in self._stacks.values()]
         values = {body.turn: turn, **dict(zip(body.carries, carries, strict=True))}
         values |= dict(zip(body.constants, constants, strict=True))
         values |= dict(zip(seeds, [*carried, *stacks], strict=True))
@@ -187,9 +187,22 @@ class _Backward:
             tuple(initial),
             tuple(held.params),
         )
-        turns = without_invariants(turns, loop.limit)
+        left = without_invariants(turns, loop.limit)
         count = None if self._is_fixed else self._count(taken)
-        return b.loop(turns.body(), turns.initial, turns.held, loop.limit, count, loop.save)
+        node = b.loop(left.body(), left.initial, left.held, loop.limit, count, loop.save)
+        first = 1 + len(left.carries)
+        carries = left.ends([b.item(node, k) for k in range(1, first)], turns)
+        return carries, [b.item(node, first + k) for k in range(len(left.slices))]
+
+    def _row(self, stack: Node, turn: Node) -> Node:
+        """The row of ``turn``; where all are the same, that one."""
+        if stack.op == "broadcast":
+            (x,) = stack.inputs
+            if x.rank < stack.rank:
+                return self._held(b.broadcast(x, stack.shape[1:]))
+            if x.shape[0] == 1 and stack.shape[0] != 1:
+                return self._held(b.broadcast(b.reshape(x, x.shape[1:]), stack.shape[1:]))
+        return b.gather(self._held(stack), (turn,), "clamp")
 
     @property
     def _is_fixed(self) -> bool:
@@ -228,7 +241,7 @@ class _Backward:
             found.append(before)
         return found
 
-    def _put_rows(self, loop_back: Node, first: int) -> None:
+    def _put_rows(self, stacks: Sequence[Node]) -> None:
         """The stacked cotangents of rows, added up where the rows are."""
         for at, rows in enumerate(self._rows):
             constant = self._loop.constants[rows.constant]
@@ -237,8 +250,7 @@ class _Backward:
                 self.of_constants[rows.constant] = total
                 continue
             mode = rows.read.attrs[0]
-            values = b.item(loop_back, first + at)
-            places = b.item(loop_back, first + len(self._rows) + at)
+            values, places = stacks[at], stacks[len(self._rows) + at]
             self.of_constants[rows.constant] = b.scatter(total, (places,), values, "add", mode)
 
 

@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.core.dtype import int64
 from engine.random import Generator, GeneratorState, derived_seed
 from engine.tensor import Tensor, arange, no_grad
 from engine.tensor.cell import apply
@@ -54,8 +53,8 @@ class Windows:
         generator.state = GeneratorState(self._seed, step)
 
     def draw(self, generator: Generator, rows: int) -> Batch:
-        """``rows`` windows at positions from ``generator``, one product each (Lemire 2019)."""
-        return self.at((generator.bits(rows).astype(int64) * self.count) >> 32)
+        """``rows`` windows at random positions."""
+        return self.at(generator.integers(0, self.count, (rows,)))
 
     def at(self, starts: Tensor | Sequence[int]) -> Batch:
         """The windows that begin at ``starts``, int64 (rows,)."""

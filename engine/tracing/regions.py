@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from engine.autodiff.invariant import Turns, without_invariants
 from engine.autodiff.loops import saving
@@ -46,7 +46,8 @@ class Turn:
     stop: Tensor | None = None
 
 
-class Looped(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Looped:
     """What a loop gives: its carries after the last turn, its stacks, and how many turns were taken."""
 
     carries: Any
@@ -113,14 +114,16 @@ def loop(
         tuple([x.node for x in initial]),
         tuple([x.node for x in trace.captured]),
     )
-    turns = without_invariants(turns, limit)
+    left = without_invariants(turns, limit)
     needs = is_recording() and any(x.requires_grad for x in [*initial, *trace.captured])
     counts = None if count is None else count.node
     if save == "sqrt":
-        nodes = segmented(turns, _known(limit), counts)
+        nodes = segmented(left, _known(limit), counts)
     else:
-        node = b.loop(turns.body(), turns.initial, turns.held, limit, counts, save or "every")
+        node = b.loop(left.body(), left.initial, left.held, limit, counts, save or "every")
         nodes = _items(node if not needs else saving(node), len(results(node)))
+    last = 1 + len(left.carries)
+    nodes = [nodes[0], *left.ends(nodes[1:last], turns), *nodes[last:]]
     taken, *values = _evaluated(nodes, needs)
     return Looped(
         unflatten(structure, values[: len(initial)]), unflatten(stacking, values[len(initial) :]), taken

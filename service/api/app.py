@@ -32,10 +32,11 @@ from service.api.routes import (
     price,
 )
 from service.api.security import Guard
-from service.api.submit import ENGINE_VERSION, Options
+from service.api.submit import Options
 from service.api.sweeper import sweep_forever
 from service.jobs.schema import check_schema
 from service.settings import Settings
+from service.versions import ENGINE_VERSION
 
 ROUTERS = (
     jobs,

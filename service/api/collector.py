@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 AGE_S = 3600.0
 SCAN_COUNT = 500
+READINGS = 2  # a reference that moves to another record while they are read is seen the second time
 NAME = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 PLACES = (  # keys, their type, how all of their values are read
     (key("job", "*"), "HASH", ("HVALS",)),
@@ -32,8 +33,9 @@ async def collect(backend: Backend, age_s: float = AGE_S) -> int:
     old = await asyncio.to_thread(lambda: set(backend.blobs.older_than(before)))
     if not old:
         return 0
-    async for value in _values(backend.redis):
-        old.difference_update(name.decode() for name in NAME.findall(value))
+    for _ in range(READINGS):
+        async for value in _values(backend.redis):
+            old.difference_update(name.decode() for name in NAME.findall(value))
     deleted = 0
     for name in old:
         deleted += await asyncio.to_thread(backend.blobs.delete, name, before)

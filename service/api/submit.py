@@ -6,8 +6,7 @@ import asyncio
 import hashlib
 import re
 from dataclasses import dataclass
-from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -20,10 +19,10 @@ from service.ids import new_id
 from service.jobs.calls import NewJob, Place, accept, arun
 from service.jobs.records import JobRecord
 from service.specs import KINDS, Kind, Prepared, Strict
+from service.versions import ENGINE_VERSION, NUMERICS_VERSION
 
 IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,255}")
 RETRY_AFTER_S = 5
-ENGINE_VERSION = version("gradmill")
 
 Label = Annotated[str, Field(min_length=1, max_length=64)]
 
@@ -35,6 +34,9 @@ class Options(Strict):
     metadata: dict[Label, Annotated[str, Field(max_length=512)]] = Field({}, max_length=16)
     priority: int = Field(0, ge=-10, le=10, description="higher goes first")
     timeout_s: int = Field(86_400, ge=1, le=30 * 86_400, description="most seconds it may run in all")
+    resume: Literal["same", "any"] = Field(
+        "same", description="whether checkpoints of another numerics version are gone on from"
+    )
     max_attempts: int = Field(3, ge=1, le=20, description="attempts that may be lost before it fails")
 
 
@@ -54,6 +56,7 @@ class Submission:
     options: Options
     ephemeral: bool = False
     retry_of: str = ""
+    repeat_of: str = ""
     idempotency_key: str | None = None
     path: str = "/v1/jobs"
     body: Strict | None = None
@@ -104,7 +107,10 @@ async def submit(backend: Backend, principal: Principal, new: Submission) -> Sub
         max_attempts=new.options.max_attempts,
         ephemeral=new.ephemeral,
         retry_of=new.retry_of,
+        repeat_of=new.repeat_of,
+        resume=new.options.resume,
         engine_version=ENGINE_VERSION,
+        numerics_version=NUMERICS_VERSION,
     )
     scope, body_sha = _idempotency(principal, new)
     limits = principal.limits
@@ -181,6 +187,9 @@ def queued_record(job: NewJob, created_at: int) -> JobRecord:
         error=None,
         seq=1,
         retry_of=job.retry_of or None,
+        repeat_of=job.repeat_of or None,
+        resume=job.resume,
         engine_version=job.engine_version,
         numerics_version=job.numerics_version,
+        mixed_numerics=False,
     )

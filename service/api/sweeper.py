@@ -10,6 +10,7 @@ from redis.exceptions import RedisError
 
 from service.api.backend import Backend, answer
 from service.api.collector import collect
+from service.api.retention import forget_old
 from service.jobs import tickets
 from service.jobs.calls import arun, lane_state, sweep
 from service.jobs.lanes import LANES
@@ -32,12 +33,22 @@ async def sweep_forever(backend: Backend) -> None:
                 await sweep_once(backend)
                 if asyncio.get_running_loop().time() - collected_at > COLLECT_EVERY_S:
                     collected_at = asyncio.get_running_loop().time()
-                    await collect(backend)
+                    await tidy(backend)
         except RedisError as error:
             log.warning("the sweep failed: %s", error)
+            collected_at = (
+                asyncio.get_running_loop().time()
+            )  # workers first say what they have stored meanwhile
         except Exception:
             log.exception("the sweep failed")
         await asyncio.sleep(backend.settings.sweep_s)
+
+
+async def tidy(backend: Backend) -> None:
+    """Forgets what is old, then the blobs that nobody needs."""
+    if backend.settings.keep_s:
+        await forget_old(backend, backend.settings.keep_s)
+    await collect(backend)
 
 
 async def _has_lock(backend: Backend, me: bytes) -> bool:

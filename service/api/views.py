@@ -39,6 +39,8 @@ def job_view(job: JobRecord, place: Place = NOWHERE) -> dict[str, Any]:
                 "started_at": rfc3339(each.started_at),
                 "ended_at": _time(each.ended_at),
                 "outcome": each.outcome,
+                "engine_version": each.engine_version or None,
+                "numerics_version": each.numerics_version or None,
             }
             for each in job.attempts
         ],
@@ -52,6 +54,11 @@ def job_view(job: JobRecord, place: Place = NOWHERE) -> dict[str, Any]:
         "queue_position": place.place or None,
         "estimated_start": _time(place.start_at or None),
         "retry_of": job.retry_of,
+        "repeat_of": job.repeat_of,
+        "resume": job.resume,
+        "engine_version": job.engine_version,
+        "numerics_version": job.numerics_version,
+        "mixed_numerics": job.mixed_numerics,
         "links": {
             "self": path,
             "cancel": f"{path}/cancel",

@@ -142,6 +142,9 @@ class _HttpWriter:
         self._hash.update(part)
         self._file.write(part)
 
+    def flush(self) -> None:
+        self._file.flush()
+
     def commit(self, expected: str | None = None) -> str:
         name = self._hash.hexdigest()
         if expected not in (None, name):

@@ -42,6 +42,9 @@ class BlobWriter(Protocol):
     def write(self, part: bytes) -> None:
         """Adds bytes; BlobTooLargeError beyond the limit."""
 
+    def flush(self) -> None:
+        """Hands what was written to the file system; BlobError where it can't take it."""
+
     def commit(self, expected: str | None = None) -> str:
         """Makes it durable and visible; returns its name. BlobDamagedError if it isn't the expected one."""
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "pause": "Ask jobs to checkpoint and wait.",
     "resume": "Let paused jobs go on.",
     "retry": "Go on with a failed or cancelled job as a new one.",
+    "repeat": "Do a job once more and compare the results.",
     "delete": "Delete jobs that have ended.",
     "artifacts": "List or download what a job left behind.",
     "files": "List, upload, download or delete texts.",

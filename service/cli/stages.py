@@ -19,8 +19,8 @@ class Stages:
 
     def __init__(self) -> None:
         self._program = ""
-        self._fused_s: float | None = None
         self._in_table = False
+        self._best: dict[str, dict[str, float]] = {}  # seconds by program and variant
 
     def __enter__(self) -> Stages:
         return self
@@ -31,6 +31,8 @@ class Stages:
     def show(self, picture: Picture, event: Event) -> None:
         kind, data = event["type"], event["data"]
         if kind == "state":
+            if picture.state == "succeeded" and len(self._best) > 1:
+                click.echo(f"\n{summary(self._best)}\n")
             click.echo(state_line(picture))
         elif kind == "log":
             click.echo(f"{data['level']}: {clean(data['message'])}")
@@ -46,21 +48,35 @@ class Stages:
             return
         self._in_table = False
         click.echo(HEADS[data["stage"]](data))
-        if data["stage"] in ("graph", "code"):
+        if data["stage"] in ("graph", "code") and not self._program:  # of many programs the artifacts have it
             click.echo(shortened(data["text"]))
 
     def _timing(self, row: dict[str, Any]) -> None:
         if not self._in_table:
-            self._in_table, self._fused_s = True, None
+            self._in_table = True
             click.echo("timing")
             click.echo(TABLE.format("", "threads", "best", "median", "runs", "GB/s", ""))
         if "skipped" in row:
             click.echo(f"    {row['variant']}: {clean(row['skipped'])}")
             return
+        best = self._best.setdefault(self._program, {})
+        best[row["variant"]] = min(row["seconds"], best.get(row["variant"], row["seconds"]))
         rate = f"{row['moved'] / row['seconds'] / 1e9:.1f}" if row.get("moved") else ""
         threads = "own" if row["threads"] is None else row["threads"]
         cells = (span(row["seconds"]), span(row["median"]), row["runs"], rate)
         click.echo(TABLE.format(clean(row["variant"]), threads, *cells, difference(row)).rstrip())
+
+
+def summary(best: dict[str, dict[str, float]]) -> str:
+    """The quickest run of each variant, a program a line."""
+    variants = list(dict.fromkeys(variant for times in best.values() for variant in times))
+    variants.sort(key=lambda variant: variant.startswith("C: "))  # of products alone
+    width = max(len(variant) for variant in variants) + 2
+    lines = ["best of each".ljust(16) + "".join(f"{clean(variant):>{width}}" for variant in variants)]
+    for program, times in best.items():
+        cells = [span(times[variant]) if variant in times else "" for variant in variants]
+        lines.append(f"{clean(program):<16}" + "".join(f"{cell:>{width}}" for cell in cells).rstrip())
+    return "\n".join(lines)
 
 
 def difference(row: dict[str, Any]) -> str:

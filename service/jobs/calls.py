@@ -104,6 +104,8 @@ class NewJob:
     max_attempts: int = 3
     ephemeral: bool = False
     retry_of: str = ""
+    repeat_of: str = ""
+    resume: str = "same"
     engine_version: str = ""
     numerics_version: str = ""
 
@@ -148,6 +150,8 @@ def accept(
         "timeout_s": new.timeout_s,
         "max_attempts": new.max_attempts,
         "retry_of": new.retry_of,
+        "repeat_of": new.repeat_of,
+        "resume": new.resume,
         "most_running": limits.running,
         "engine_version": new.engine_version,
         "numerics_version": new.numerics_version,
@@ -186,9 +190,18 @@ def _claim(reply: Any) -> Claim | None:
     )
 
 
-def claim(lane: str, worker: str, nonce: str, lease_ms: int = LEASE_MS) -> Call[Claim | None]:
+def claim(
+    lane: str,
+    worker: str,
+    nonce: str,
+    lease_ms: int = LEASE_MS,
+    *,
+    engine_version: str = "",
+    numerics_version: str = "",
+) -> Call[Claim | None]:
     """Takes the lane's next job; the nonce is new for every claim that is meant anew."""
-    return Call(script("claim"), (lane, worker, nonce, lease_ms), _claim)
+    args = (lane, worker, nonce, lease_ms, engine_version, numerics_version)
+    return Call(script("claim"), args, _claim)
 
 
 @dataclass(frozen=True)
@@ -218,9 +231,10 @@ def checkpoint(
 ) -> Call[str]:
     """Records a checkpoint whose blobs are stored.
 
-    ``manifest`` is {step, weights, optimizer, state, bytes, val_loss?, sample?}: ``sample`` keeps the weights
-    when the whole checkpoint is dropped. ``segment`` holds the events since the last one; the stream keeps
-    its last ``events_kept`` and everything that is in no segment yet.
+    ``manifest`` is {step, weights, optimizer, state, bytes, val_loss?, sample?, engine_version?,
+    numerics_version?, mixed_numerics?}: ``sample`` keeps the weights when the whole checkpoint is dropped.
+    ``segment`` holds the events since the last one; the stream keeps its last ``events_kept`` and everything
+    that is in no segment yet.
     """
     stored = dumps({**manifest, "attempt": token})
     packed = segment.to_json() if segment else ""

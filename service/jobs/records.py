@@ -49,6 +49,8 @@ class Attempt:
     started_at: int
     ended_at: int | None
     outcome: str | None
+    engine_version: str = ""
+    numerics_version: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,11 @@ class JobRecord:
     error: Json
     seq: int
     retry_of: str | None
+    repeat_of: str | None
+    resume: str
     engine_version: str
     numerics_version: str
+    mixed_numerics: bool
 
     @property
     def is_terminal(self) -> bool:
@@ -94,8 +99,7 @@ class JobRecord:
 def job_record(fields: Fields) -> JobRecord:
     """The record of a job from its hash."""
     attempts = (
-        Attempt(each["n"], each["worker"], each["started_at"], each.get("ended_at"), each.get("outcome"))
-        for each in _json(fields, "attempts", [])
+        Attempt(**{"ended_at": None, "outcome": None, **each}) for each in _json(fields, "attempts", [])
     )
     return JobRecord(
         id=fields["id"],
@@ -125,8 +129,11 @@ def job_record(fields: Fields) -> JobRecord:
         error=_json(fields, "error"),
         seq=int(fields.get("seq", "0")),
         retry_of=fields.get("retry_of") or None,
+        repeat_of=fields.get("repeat_of") or None,
+        resume=fields.get("resume", "same"),
         engine_version=fields.get("engine_version", ""),
         numerics_version=fields.get("numerics_version", ""),
+        mixed_numerics=fields.get("mixed_numerics") == "1",
     )
 
 

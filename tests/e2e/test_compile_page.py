@@ -86,7 +86,9 @@ def open_either(system: System, open_page: OpenPage) -> Callable[..., Any]:
     return open_either
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1200, "light"), (390, "dark")])
+@pytest.mark.parametrize(
+    ("width", "theme"), [(1200, "light"), pytest.param(390, "dark", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", ["form", "job"])
 def test_compile_pages_are_accessible_and_fit_a_phone(
     open_either: OpenPage, axe_source: str, name: str, theme: str, width: int
@@ -159,8 +161,10 @@ def test_stages_appear_as_they_come(system: System, open_page: OpenPage) -> None
 
 def test_programs_of_a_table_are_chosen(system: System, open_page: OpenPage) -> None:
     worker = start(system, "Two programs")
+    row = {"variant": "fused", "threads": 1, "seconds": 2e-3, "median": 2e-3, "runs": 1}
     worker.say(
         report("graph", "first", nodes=1, text="the first"),
+        report("timing", "first", **row),
         report("graph", "second", nodes=2, text="the second"),
     )
     page = open_page(f"{system.url}/jobs/{worker.job_id}")
@@ -168,6 +172,8 @@ def test_programs_of_a_table_are_chosen(system: System, open_page: OpenPage) -> 
     expect(graph).to_contain_text("the second")
     page.get_by_role("radio", name="first").check()
     expect(graph).to_contain_text("the first")
+    table = page.get_by_role("region", name="Best of each")
+    expect(table.get_by_role("row").nth(1)).to_contain_text("2 ms")
 
 
 @pytest.fixture

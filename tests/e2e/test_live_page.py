@@ -284,6 +284,23 @@ def test_the_chart_zooms_by_mouse_and_keyboard(system: System, open_page: OpenPa
     expect(page.get_by_role("button", name="Reset zoom")).to_be_hidden()
 
 
+def test_new_points_leave_the_zoom_as_it_is(system: System, open_page: OpenPage) -> None:
+    worker = system.start("Zoomed while it grows")
+    worker.losses(range(1, 1001), lambda step: 1000.0 / step)
+    page = open_page(job_url(system, worker))
+    expect_reading(page, "^step 1,000,")
+    chart(page).focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("+")
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_visible()
+    zoomed = [chart(page).get_attribute(f"aria-value{end}") for end in ("min", "max")]
+    worker.losses(range(1001, 1101), lambda step: 1000.0 / step)
+    expect(page.locator("[data-connection=live]")).to_have_attribute("data-received", "4")
+    assert [chart(page).get_attribute(f"aria-value{end}") for end in ("min", "max")] == zoomed
+    page.get_by_role("button", name="Reset zoom").click()
+    expect(chart(page)).to_have_attribute("aria-valuemax", "1100")
+
+
 def test_the_curve_can_be_read_over_time(system: System, open_page: OpenPage) -> None:
     worker = system.start("Over time")
     worker.losses(range(1, 51), float)

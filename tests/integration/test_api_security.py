@@ -78,6 +78,22 @@ def test_every_answer_has_the_protecting_headers(api: Api, path: str) -> None:
     assert "server" not in headers
 
 
+def test_ids_are_checked_before_they_become_keys(api: Api) -> None:
+    job = api.submit()["id"]
+    for strange in ("*", "job_*", "x:events", f"{job}:events", f"{job[:-1]}?", "..%2f..", "%00", job.upper()):
+        for path in (f"/v1/jobs/{strange}", f"/v1/files/{strange}", f"/v1/models/{strange}"):
+            assert api.http.get(path).status_code == 404, path
+    api.redis.flushall()
+
+
+def test_no_spec_makes_the_server_fetch_anything(api: Api) -> None:
+    for field in ("source_url", "webhook", "url"):
+        body = {**TRAIN, field: "http://127.0.0.1:1/"}
+        assert api.http.post("/v1/jobs", json=body).status_code == 422
+        inner = {"kind": "train", "spec": {**TRAIN["spec"], "corpus": {field: "http://127.0.0.1:1/"}}}
+        assert api.http.post("/v1/jobs", json=inner).status_code == 422
+
+
 def test_a_fault_tells_the_client_nothing_but_the_request_id(api: Api) -> None:
     job = api.submit()["id"]
     api.redis.hset(key("job", job), "spec", "{secret")

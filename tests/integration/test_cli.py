@@ -263,6 +263,17 @@ def test_a_failed_job_exits_with_one_and_a_cancelled_one_with_six(system: Cluste
     run(system, "watch", job_id, code=6)
 
 
+def test_repeat_does_a_job_once_more_and_names_what_differs(system: Cluster, corpus: str) -> None:
+    job_id = train(system, corpus, "--steps", "5")
+    run(system, "watch", job_id)
+    out, err = run(system, "repeat", job_id, code=1)  # a toy's result holds its process id
+    assert f"repeats {job_id}" in err
+    assert [line for line in out.splitlines() if "differs" in line] == [
+        line for line in out.splitlines() if line.startswith("differs: pid:")
+    ]
+    assert "not the same" in out
+
+
 def test_retry_makes_a_new_job(system: Cluster, corpus: str) -> None:
     job_id = train(system, corpus, "--steps", "100000")
     run(system, "cancel", job_id)

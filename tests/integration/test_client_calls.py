@@ -123,6 +123,7 @@ def test_what_a_job_says_and_leaves_behind_is_read(api: Api, client: Client) -> 
     )
     (artifact,) = client.artifacts(worker.job)
     assert downloaded(client.download_artifact, worker.job, artifact["id"]) == b"drawing"
+    assert client.repeat(worker.job)["spec"] == client.get(worker.job)["spec"]
 
 
 def test_several_jobs_are_followed_over_one_connection(api: Api, client: Client) -> None:

@@ -155,6 +155,7 @@ def test_the_command_line_shows_stages_and_a_table(system: Cluster) -> None:
     assert any(line.startswith("    fused ") for line in lines)
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_graphs_and_tells_costs(system: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "graph.json"
     path.write_text(json.dumps(GRAPH))
@@ -165,6 +166,7 @@ def test_the_command_line_takes_graphs_and_tells_costs(system: Cluster, tmp_path
     assert system.wait_state(detached.stdout.strip(), "succeeded", "failed").state == "succeeded"
 
 
+@pytest.mark.slow
 def test_the_command_line_says_what_is_wrong(system: Cluster) -> None:
     refused = gradmill(system, "a.T @ a", "-i", "a=f32[2,2]")
     assert refused.returncode == 2

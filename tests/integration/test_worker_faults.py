@@ -9,9 +9,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from typing import Any
 
 import pytest
-from cluster import ROOT, Cluster, check_log, last_step, steps_by_attempt, wait_for
+from cluster import ROOT, Cluster, check_log, is_running, last_step, steps_by_attempt, wait_for
 from toy_lane import final_value
 
 from service.jobs import calls, tickets
@@ -74,6 +76,20 @@ def test_cancelling_a_running_job_keeps_its_last_checkpoint(cluster: Cluster) ->
     cluster.wait_state(job_id, "cancelled", within_s=5)
     check_log(cluster.events(job_id))
     assert any(event["type"] == "checkpoint" for event in cluster.events(job_id))
+
+
+@pytest.mark.parametrize("fault", [{}, {"fault": "hang", "fault_at": 3}], ids=["listens", "hangs"])
+def test_a_cancelled_job_uses_no_cpu_any_more(cluster: Cluster, fault: dict[str, Any]) -> None:
+    """Its process is gone, also one that does not listen; its worker takes the next job."""
+    worker = cluster.start_toy()
+    job_id = cluster.toy(steps=10_000, **fault)
+    cluster.wait_step(job_id, 3)
+    horse = cluster.horse(worker)
+    calls.run(cluster.redis, calls.cancel(job_id))
+    cluster.wait_state(job_id, "cancelled", within_s=30)
+    wait_for("its process is gone", lambda: not is_running(horse))
+    check_log(cluster.events(job_id))
+    cluster.wait_state(cluster.toy(steps=3), "succeeded")
 
 
 def test_cancelling_a_queued_job_means_that_it_never_starts(cluster: Cluster) -> None:
@@ -141,13 +157,19 @@ def test_a_hung_job_loses_its_lease(cluster: Cluster) -> None:
     check_log(cluster.events(job.id))
 
 
-def test_a_hung_job_can_be_cancelled(cluster: Cluster) -> None:
-    cluster.start_toy()
-    job_id = cluster.toy(fault="hang", fault_at=3)
-    cluster.wait_step(job_id, 3)
-    calls.run(cluster.redis, calls.cancel(job_id))
-    cluster.wait_state(job_id, "cancelled", within_s=30)
-    check_log(cluster.events(job_id))
+def test_a_server_that_takes_no_writes_for_a_while_costs_nothing(cluster: Cluster) -> None:
+    """As when its disk is full: what the job has to say waits."""
+    cluster.start_toy(QUICK)
+    job_id = cluster.toy(lane=QUICK, steps=60, pause_s=0.05, every=1000)  # longer than the lease
+    cluster.wait_step(job_id, 5)
+    cluster.redis.config_set("min-replicas-to-write", 1)
+    threading.Event().wait(0.5)  # this is the outage, not a wait for something
+    cluster.redis.config_set("min-replicas-to-write", 0)
+    job = cluster.wait_state(job_id, "succeeded")
+    assert [attempt.outcome for attempt in job.attempts] == ["succeeded"]
+    events = cluster.events(job_id)
+    check_log(events)
+    assert steps_by_attempt(events) == {1: list(range(1, 61))}
 
 
 def test_an_entry_that_is_not_a_ticket_is_refused(cluster: Cluster, tmp_path: object) -> None:

@@ -58,6 +58,26 @@ def test_long_texts_are_cut_and_hostile_ones_cleaned() -> None:
     assert lines[0] == "    x[31m" and lines[-1] == f"    … {100 - LINES_SHOWN} more lines"
 
 
+def test_many_programs_end_in_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    stages, picture = Stages(), Picture("job_1")
+    for program, variant, seconds in (
+        ("one", "fused", 2e-3),
+        ("one", "fused", 1e-3),
+        ("two", "C: naive", 1.0),
+        ("two", "fused", 5e-3),
+    ):
+        row = {"program": program, "stage": "timing", "variant": variant, "threads": 1, "seconds": seconds}
+        event: Any = {"type": "report", "data": {**row, "median": seconds, "runs": 1}}
+        stages.show(picture, event)
+    picture.state = "succeeded"
+    ended: Any = {"type": "state", "data": {"state": "succeeded"}}
+    stages.show(picture, ended)
+    head, one, two = capsys.readouterr().out.splitlines()[-5:-2]
+    assert head.split("  ")[-1].strip() == "C: naive"
+    assert one.split() == ["one", "1", "ms"]
+    assert two.split() == ["two", "5", "ms", "1.00", "s"]
+
+
 def test_stages_are_printed_as_they_come(capsys: pytest.CaptureFixture[str]) -> None:
     stages, picture = Stages(), Picture("job_1")
     for data in (

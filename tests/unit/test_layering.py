@@ -20,6 +20,7 @@ LIGHT_ENGINE_MODULES = {
     "engine.expression.presets",
     "engine.expression.tensors",
     "engine.graph_json",
+    "engine.numerics",
     "engine.models.config",
     "engine.pricing.cost",
     "engine.pricing.payoff_language",

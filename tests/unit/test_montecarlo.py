@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 
 from engine.core.dtype import float64
+from engine.normal import inverse_normal
 from engine.pricing import combine, price, price_shard
 from engine.pricing.montecarlo.blocks import BLOCK, total
 from engine.pricing.montecarlo.correlate import root, root_slope
-from engine.pricing.montecarlo.draws import box_muller, inverse_normal, key_of, pairs_of_uniforms
+from engine.pricing.montecarlo.draws import box_muller, key_of, pairs_of_uniforms
 from engine.pricing.montecarlo.rotation import _bridge, _components
 from engine.pricing.montecarlo.sobol import primitive_polynomials, reversed_directions
 from engine.pricing.result import Result

@@ -116,6 +116,37 @@ def test_no_damage_does_more_than_a_format_error(place: int, value: int, length:
             assert str(error)
 
 
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+SIZES = st.integers(-1, 4) | st.sampled_from([2**31, 2**62, 2**64, 10**400])
+ENTRIES = st.fixed_dictionaries(
+    {
+        "dtype": st.sampled_from(["F32", "BOOL", "I64", "F8", ""]) | JSON_VALUES,
+        "shape": st.lists(SIZES, max_size=4) | JSON_VALUES,
+        "data_offsets": st.lists(SIZES, min_size=2, max_size=2) | JSON_VALUES,
+    }
+)
+HEADERS = st.dictionaries(st.text(max_size=4) | st.just("__metadata__"), ENTRIES | JSON_VALUES, max_size=4)
+
+
+@given(header=HEADERS | JSON_VALUES, body=st.binary(max_size=40), off=st.integers(-2, 2))
+@settings(max_examples=500, deadline=None)
+def test_no_header_however_it_is_made_does_more_than_a_format_error(
+    header: Any, body: bytes, off: int
+) -> None:
+    text = json.dumps(header).encode()
+    data = max(0, len(text) + off).to_bytes(8, "little") + text + body
+    try:
+        tensors, _ = load(data)
+    except FormatError as error:
+        assert str(error)
+    else:
+        assert sum(len(x.tobytes()) for x in tensors.values()) <= len(data)
+
+
 def test_an_empty_file_of_no_tensors_is_valid() -> None:
     assert load(save({})) == ({}, {})
     entries, metadata, body = read_header(save({"x": Tensor.zeros(0, dtype=bfloat16)}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import subprocess
@@ -16,6 +17,7 @@ from redis import Redis
 from service.jobs.tickets import ENTRY
 from workers import pace as pace_module
 from workers.failures import InvalidDatasetError, NonFiniteLossError, explain
+from workers.limits import restrict_environment
 from workers.memory import oom_kills
 from workers.metrics import MetricColumns
 from workers.pace import Pace
@@ -130,6 +132,38 @@ def test_a_restricted_process_keeps_its_files_private_and_its_memory_bounded(tmp
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "bounded (0, 0)"
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_restricted_process_writes_no_endless_file_and_opens_few(tmp_path: Path) -> None:
+    code = (
+        "import sys, resource; from workers.limits import restrict_process\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+        "restrict_process(file_bytes=1000)\n"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n"
+        "try: open(sys.argv[1], 'wb', buffering=0).write(b'x' * 1001)\n"
+        "except OSError as error: print(error.errno)\n"
+        "with open(sys.argv[1], 'ab', buffering=0) as file:\n"
+        "    try: file.write(b'x' * 1001)\n"
+        "    except OSError as error: print(error.errno)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "file")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["64", str(errno.EFBIG)]
+    assert (tmp_path / "file").stat().st_size == 1000
+
+
+def test_a_workers_children_learn_no_address_and_no_key() -> None:
+    environment = {
+        "PATH": "/bin",
+        "LC_ALL": "C",
+        "GRADMILL_THREADS": "2",
+        "GRADMILL_REDIS_URL": "redis://gradmill:secret@redis",
+        "GRADMILL_API_KEY": "key_a_secret",
+        "GRADMILL_WORKER_KEY_FILE": "/run/secrets/worker_key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+    }
+    restrict_environment(environment)
+    assert sorted(environment) == ["GRADMILL_THREADS", "LC_ALL", "PATH"]
 
 
 def entry(function: str, args: list[str], kwargs: dict[str, int], **fields: bytes) -> Ticket:

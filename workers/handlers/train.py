@@ -94,10 +94,13 @@ class TrainingRun:
         manifests = self._attempt.starting_points
         for manifest in manifests:
             try:
-                return Training.restore(self._spec, text, read_checkpoint(manifest, self._store))
+                training = Training.restore(self._spec, text, read_checkpoint(manifest, self._store))
             except UNUSABLE as error:
                 step = manifest["step"]
                 self._attempt.log("warning", f"the checkpoint of step {step} can't be used: {error}")
+            else:
+                self._attempt.goes_on_from(manifest)
+                return training
         if manifests:
             self._attempt.log("warning", "no checkpoint can be used; the training begins anew")
         try:

@@ -11,7 +11,8 @@ from engine.pricing.montecarlo.numbers import Numbers
 from engine.pricing.montecarlo.paths import carry, over_steps
 from engine.pricing.montecarlo.shifts import Shifts
 from engine.pricing.spec import Spec
-from engine.tensor import Tensor, cat
+from engine.tensor import Tensor
+from engine.tracing.regions import Turn, loop
 
 _TINY = 1e-300
 _durations = over_steps(lambda spec, begin, end: end - begin)
@@ -26,55 +27,75 @@ def _lengths(numbers: Numbers, shifts: Shifts) -> Tensor:
     return dt + later * first
 
 
+def _turns(x: Tensor) -> Tensor:
+    """Numbers of dates, [dates, 1] or [blocks, dates, paths], with the dates first."""
+    return x.reshape(x.shape[0], 1, 1) if x.ndim == 2 else x.permute(1, 0, 2)
+
+
+def _start(begin: Tensor, z: Tensor) -> Tensor:
+    return begin.broadcast_to(z.shape[0], 1, z.shape[2]).squeeze(1)
+
+
 def cev(numbers: Numbers, shifts: Shifts, factors: Factors, begin: Tensor) -> tuple[Tensor, Tensor]:
     """dS = (r - q) S dt + scale S^beta dW by Euler steps of the discounted asset, absorbed at 0."""
-    growth = carry(numbers, shifts, 0).exp()
-    dt = _lengths(numbers, shifts)
+    growth, dt = _turns(carry(numbers, shifts, 0).exp()), _turns(_lengths(numbers, shifts))
     scale = numbers.scalar("scale", lambda spec: spec.model.scale)  # type: ignore[attr-defined]
     beta = numbers.scalar("beta", lambda spec: spec.model.beta)  # type: ignore[attr-defined]
-    z = factors.normals[0]
-    s = begin.exp().broadcast_to(z.shape[0], 1, z.shape[2])
-    levels, spreads = [], []
-    for step in range(z.shape[1]):
-        own = slice(step, step + 1)
-        span = dt[own] if dt.ndim == 2 else dt[:, own]
-        drift = growth[own] if growth.ndim == 2 else growth[:, own]
-        alive = (s > 0.0).astype(s.dtype)
-        vol = scale * s.clamp(_TINY).pow(beta) * alive
-        spreads.append(vol * vol / (s * s).clamp(_TINY) * span)
-        s = (s + vol * span.sqrt() * z[:, own]).relu() * drift
-        levels.append(s)
-    return cat(levels, 1), cat(spreads, 1)
+    normals = factors.normals[0]
+    z = normals.permute(1, 0, 2)
+
+    def step(turn: Tensor, s: Tensor) -> Turn:
+        vol = scale * s.clamp(_TINY).pow(beta) * (s > 0.0).astype(s.dtype)
+        spread = vol * vol / (s * s).clamp(_TINY) * dt[turn]
+        after = (s + vol * dt[turn].sqrt() * z[turn]).relu() * growth[turn]
+        return Turn(after, (after, spread))
+
+    levels, spreads = loop(normals.shape[1], step, _start(begin.exp(), normals)).stacked
+    return levels.permute(1, 0, 2), spreads.permute(1, 0, 2)
 
 
 def local_vol(numbers: Numbers, shifts: Shifts, factors: Factors, begin: Tensor) -> tuple[Tensor, Tensor]:
     """Euler steps of the logarithm; the volatility is linear in S between the grid's spots."""
-    drift, dt = carry(numbers, shifts, 0), _lengths(numbers, shifts)
-    z = factors.normals[0]
-    x = begin.broadcast_to(z.shape[0], 1, z.shape[2])
-    logs, spreads = [], []
-    for step in range(z.shape[1]):
-        own = slice(step, step + 1)
-        span = dt[own] if dt.ndim == 2 else dt[:, own]
-        mean = drift[own] if drift.ndim == 2 else drift[:, own]
-        vol = shifts.moved(_volatility(numbers, step, x.exp()), "vol")
-        total = vol * vol * span
-        x = x + mean - total * 0.5 + total.sqrt() * z[:, own]
-        logs.append(x)
-        spreads.append(total)
-    return cat(logs, 1).exp(), cat(spreads, 1)
+    drift, dt = _turns(carry(numbers, shifts, 0)), _turns(_lengths(numbers, shifts))
+    normals = factors.normals[0]
+    z = normals.permute(1, 0, 2)
+    moved = shifts.get("vol")
+    volatility = _volatility(numbers, normals.shape[1])
+
+    def step(turn: Tensor, x: Tensor) -> Turn:
+        vol = volatility(turn, x.exp())
+        vol = vol if moved is None else vol + moved.squeeze(1)
+        total = vol * vol * dt[turn]
+        after = x + drift[turn] - total * 0.5 + total.sqrt() * z[turn]
+        return Turn(after, (after, total))
+
+    logs, spreads = loop(normals.shape[1], step, _start(begin, normals)).stacked
+    return logs.permute(1, 0, 2).exp(), spreads.permute(1, 0, 2)
 
 
-def _volatility(numbers: Numbers, step: int, spots: Tensor) -> Tensor:
-    """The row of a step as a sum of ramps: each adds the change of slope at its spot."""
-    knots = len(numbers.spec.model.spots)  # type: ignore[attr-defined]
-    value = numbers.scalar(f"vol {step} below", lambda spec: _row(spec, step)[0])
-    if knots == 1:
-        return value.broadcast_to(*spots.shape)
-    places = numbers.table("knots", lambda spec: spec.model.spots, numbers.dtype, (knots,))  # type: ignore[attr-defined]
-    slopes = numbers.table(f"slopes {step}", lambda spec: _slopes(spec, step), numbers.dtype, (knots,))
-    ramps = (spots.unsqueeze(3) - places).relu() * slopes
-    return ramps.sum(3) + value
+def _volatility(numbers: Numbers, steps: int) -> Callable[[Tensor, Tensor], Tensor]:
+    """The volatility at a step and spots, as a sum of ramps: each adds the change of slope at its spot."""
+    spots = numbers.spec.model.spots  # type: ignore[attr-defined]
+    below = numbers.table("vols below", _below, numbers.dtype, (steps,))
+    knots = numbers.table("knots", lambda spec: spec.model.spots, numbers.dtype, (len(spots),))  # type: ignore[attr-defined]
+    slopes = numbers.table("slopes", _all_slopes, numbers.dtype, (steps, len(spots)))
+
+    def volatility(turn: Tensor, s: Tensor) -> Tensor:
+        row = slopes[turn]
+        total = below[turn] + s * 0.0
+        for k in range(len(spots)):
+            total = total + (s - knots[k]).relu() * row[k]
+        return total
+
+    return volatility
+
+
+def _below(spec: Spec) -> list[float]:
+    return [_row(spec, step)[0] for step in range(len(grid_of(spec).times))]
+
+
+def _all_slopes(spec: Spec) -> list[float]:
+    return [slope for step in range(len(grid_of(spec).times)) for slope in _slopes(spec, step)]
 
 
 def _row(spec: Spec, step: int) -> tuple[float, ...]:
@@ -90,6 +111,3 @@ def _slopes(spec: Spec, step: int) -> list[float]:
     row, spots = _row(spec, step), model.spots
     slopes = [(row[i + 1] - row[i]) / (spots[i + 1] - spots[i]) for i in range(len(spots) - 1)]
     return [after - before for before, after in zip([0.0, *slopes], [*slopes, 0.0], strict=True)]
-
-
-Step = Callable[[Tensor], Tensor]

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from engine.core.dim import Dim
 from engine.core.dtype import float32, uint32
+from engine.normal import inverse_normal
 from engine.pricing.montecarlo.blocks import BLOCK
-from engine.pricing.montecarlo.draws import Layout, box_muller, inverse_normal, pairs_of_uniforms
+from engine.pricing.montecarlo.draws import Layout, box_muller, pairs_of_uniforms
 from engine.pricing.montecarlo.numbers import Numbers
 from engine.pricing.montecarlo.rotation import rotation_of
 from engine.pricing.montecarlo.sobol import sobol_uniforms

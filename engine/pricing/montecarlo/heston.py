@@ -9,13 +9,13 @@ from __future__ import annotations
 from math import expm1
 from typing import Any
 
-from engine.pricing.montecarlo.draws import inverse_normal
-from engine.pricing.montecarlo.grid import grid_of
-from engine.pricing.montecarlo.numbers import Numbers
+from engine.normal import inverse_normal
+from engine.pricing.montecarlo.numbers import Getters, Numbers
 from engine.pricing.montecarlo.paths import over_steps
 from engine.pricing.montecarlo.shifts import Shifts
 from engine.pricing.spec import Spec
-from engine.tensor import Tensor, cat, where
+from engine.tensor import Tensor, where
+from engine.tracing.regions import Turn, loop
 
 SWITCH = (
     1.5  # of variance over squared mean: below, the square of a normal; above, an exponential with an atom
@@ -28,23 +28,29 @@ def returns(numbers: Numbers, shifts: Shifts, uniforms: Tensor) -> tuple[Tensor,
     """Mean (without r - q) and variance of each step's log return, [blocks, dates, paths], given the variance
     process.
     """
-    column = numbers.column
+    dates = uniforms.shape[1]
     v = shifts.moved(numbers.scalar("v0", lambda spec: spec.model.v0), "v0")  # type: ignore[attr-defined]
-    v = v.broadcast_to(uniforms.shape[0], 1, uniforms.shape[2])
-    k1, k2, k34 = (column(f"heston k{i}", _weights(i)) for i in (1, 2, 3))
-    decay, spread, rest, pull = (column(f"heston {name}", _moments(i)) for i, name in enumerate("abcd"))
-    normals = inverse_normal(uniforms)
-    means, totals = [], []
-    for step in range(len(grid_of(numbers.spec).times)):
-        own = slice(step, step + 1)
-        a = k2[own] + k34[own] * 0.5
-        m = v * decay[own] + pull[own]
-        s2 = v * spread[own] + rest[own]
-        after, log_moment = _next(m, s2, uniforms[:, own], normals[:, own], a)
-        means.append(-log_moment - (k1[own] + k34[own] * 0.5) * v + k1[own] * v + k2[own] * after)
-        totals.append((v + after) * k34[own])
-        v = after
-    return cat(means, 1), cat(totals, 1).clamp(_TINY)
+    v = v.broadcast_to(uniforms.shape[0], 1, uniforms.shape[2]).squeeze(1)
+    k2, k34 = (_by_date(numbers, f"heston k{i}", _weights(i)) for i in (2, 3))
+    decay, spread, rest, pull = (_by_date(numbers, f"heston {i}", _moments(i)) for i in range(4))
+    u = uniforms.permute(1, 0, 2)
+    z = inverse_normal(u)
+
+    def step(turn: Tensor, v: Tensor) -> Turn:
+        a = k2[turn] + k34[turn] * 0.5
+        m, s2 = v * decay[turn] + pull[turn], v * spread[turn] + rest[turn]
+        after, log_moment = _next(m, s2, u[turn], z[turn], a)
+        mean = k2[turn] * after - v * (k34[turn] * 0.5) - log_moment
+        return Turn(after, (mean, (v + after) * k34[turn]))
+
+    means, totals = loop(dates, step, v).stacked
+    return means.permute(1, 0, 2), totals.permute(1, 0, 2).clamp(_TINY)
+
+
+def _by_date(numbers: Numbers, name: str, get: Getters) -> Tensor:
+    """Numbers of dates, a scalar each."""
+    column = numbers.column(name, get)
+    return column.reshape(column.shape[0])
 
 
 def _next(m: Tensor, s2: Tensor, u: Tensor, z: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:

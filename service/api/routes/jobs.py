@@ -6,10 +6,11 @@ import re
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from service.api.answers import gives, gives_nothing
 from service.api.backend import backend_of, principal_of
+from service.api.encoding import JsonResponse
 from service.api.filters import METADATA_PARAMETER, Filters
 from service.api.openapi import json_body
 from service.api.pages import Page, check_cursor
@@ -19,6 +20,7 @@ from service.api.views import job_view
 from service.api.waiting import until_ended
 from service.errors import ConflictError, NotFoundError
 from service.jobs import calls, listing
+from service.jobs.records import JobRecord, Json
 from service.specs import Prepared
 from service.wire import Estimate, Job, JobPage
 
@@ -50,7 +52,7 @@ async def create_job(
     body = parse(JobRequest, await read_body(request))
     prepared = await prepare(backend, principal, body.kind, body.spec)
     if dry_run:
-        return JSONResponse(
+        return JsonResponse(
             {
                 "object": "job.estimate",
                 "kind": body.kind,
@@ -74,7 +76,7 @@ async def created(request: Request, submitted: Submitted) -> Response:
         job = await backend.job(job.id, principal_of(request))
         headers["Preference-Applied"] = f"wait={seconds}"
         place = await backend.place(job)
-    return JSONResponse(job_view(job, place), 200 if job.is_terminal else 202, headers)
+    return JsonResponse(job_view(job, place), 200 if job.is_terminal else 202, headers)
 
 
 @router.get("", openapi_extra=METADATA_PARAMETER, summary="List jobs, newest first", **gives(JobPage))
@@ -112,7 +114,7 @@ async def get_job(request: Request, job_id: str) -> Response:
     headers = {"ETag": f'"{job.state}-{job.seq}-{place.place}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
-    return JSONResponse(job_view(job, place), headers=headers)
+    return JsonResponse(job_view(job, place), headers=headers)
 
 
 async def _ask(request: Request, job_id: str, call: calls.Call[calls.Changed | None]) -> calls.Changed:
@@ -129,7 +131,7 @@ async def _ask(request: Request, job_id: str, call: calls.Call[calls.Changed | N
 async def _shown(request: Request, job_id: str, status: int) -> Response:
     backend = backend_of(request)
     job = await backend.job(job_id, principal_of(request))
-    return JSONResponse(job_view(job, await backend.place(job)), status)
+    return JsonResponse(job_view(job, await backend.place(job)), status)
 
 
 @router.post("/{job_id}/cancel", summary="Ask a job to end", **gives(Job, 200, 202))
@@ -159,6 +161,30 @@ async def resume_job(request: Request, job_id: str) -> Response:
     return await _shown(request, job_id, 202)
 
 
+async def _again(request: Request, old: JobRecord, spec: Json, how: str, key: str | None) -> Response:
+    """Queues a new job like an old one; ``how`` ends the path, and ``<how>_of`` of the new names the old."""
+    backend, principal = backend_of(request), principal_of(request)
+    find_kind(old.kind)
+    options = Options(
+        name=old.name,
+        metadata=old.metadata,
+        priority=old.priority,
+        timeout_s=int(old.timeout_s),
+        max_attempts=old.max_attempts,
+        resume="any" if old.resume == "any" else "same",
+    )
+    new = Submission(
+        old.kind,
+        Prepared(spec, old.estimate, old.lane),
+        options,
+        idempotency_key=key,
+        path=f"/v1/jobs/{old.id}/{how}",
+        retry_of=old.id if how == "retry" else "",
+        repeat_of=old.id if how == "repeat" else "",
+    )
+    return await created(request, await submit(backend, principal, new))
+
+
 @router.post(
     "/{job_id}/retry",
     summary="Go on with a failed or cancelled job as a new one",
@@ -168,22 +194,26 @@ async def retry_job(
     request: Request, job_id: str, idempotency_key: Annotated[str | None, Header()] = None
 ) -> Response:
     """The new job has the same spec and ``retry_of``; it goes on from the last whole checkpoint, if any."""
-    backend, principal = backend_of(request), principal_of(request)
-    old = await backend.job(job_id, principal)
+    old = await backend_of(request).job(job_id, principal_of(request))
     if old.state not in ("failed", "cancelled"):
         raise ConflictError(f"The job is {old.state}: only failed and cancelled jobs retry.", code="state")
-    find_kind(old.kind)
-    options = Options(
-        name=old.name,
-        metadata=old.metadata,
-        priority=old.priority,
-        timeout_s=int(old.timeout_s),
-        max_attempts=old.max_attempts,
-    )
-    prepared = Prepared(old.spec, old.estimate, old.lane)
-    path = f"/v1/jobs/{job_id}/retry"
-    new = Submission(old.kind, prepared, options, retry_of=old.id, idempotency_key=idempotency_key, path=path)
-    return await created(request, await submit(backend, principal, new))
+    return await _again(request, old, old.spec, "retry", idempotency_key)
+
+
+@router.post(
+    "/{job_id}/repeat",
+    summary="Do a job once more, from its beginning",
+    **gives(Job, 202, 200, problems=(409, 429), located=True),
+)
+async def repeat_job(
+    request: Request, job_id: str, idempotency_key: Annotated[str | None, Header()] = None
+) -> Response:
+    """The new job has the stored spec and ``repeat_of``; it publishes nothing and gives the same result."""
+    old = await backend_of(request).job(job_id, principal_of(request))
+    if old.state != "succeeded":
+        raise ConflictError(f"The job is {old.state}: only succeeded jobs repeat.", code="state")
+    spec = {name: None if name == "publish_as" else value for name, value in old.spec.items()}
+    return await _again(request, old, spec, "repeat", idempotency_key)
 
 
 @router.delete("/{job_id}", summary="Delete a job that has ended", **gives_nothing(problems=(409,)))

@@ -8,17 +8,18 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from service.api.answers import gives
 from service.api.backend import Backend, answer, backend_of, principal_of
+from service.api.encoding import JsonResponse
 from service.api.prometheus import exposition
-from service.api.submit import ENGINE_VERSION
 from service.errors import UnavailableError
 from service.jobs.calls import LaneState, arun, lane_state
 from service.jobs.events import rfc3339
 from service.jobs.lanes import LANES
 from service.jobs.records import key
+from service.versions import ENGINE_VERSION, NUMERICS_VERSION
 from service.wire import Health, QueueList, Ready, Version, WorkerList
 
 router = APIRouter(tags=["operations"])
@@ -35,7 +36,7 @@ async def healthz() -> dict[str, str]:
 @router.get("/version", summary="What runs here", **gives(Version))
 async def version() -> dict[str, str]:
     """The version of the service, which is that of the engine."""
-    return {"name": "gradmill", "version": ENGINE_VERSION}
+    return {"name": "gradmill", "version": ENGINE_VERSION, "numerics_version": NUMERICS_VERSION}
 
 
 @router.get(
@@ -67,7 +68,7 @@ async def readyz(request: Request) -> Response:
         ) from error
     await asyncio.to_thread(backend.blobs.check)
     workers = {lane: state.live_workers for lane, state in lanes.items()}
-    return JSONResponse({"status": "ready", "redis": "ok", "store": "ok", "workers": workers})
+    return JsonResponse({"status": "ready", "redis": "ok", "store": "ok", "workers": workers})
 
 
 @router.get("/v1/queues", summary="How long the queues are", **gives(QueueList))

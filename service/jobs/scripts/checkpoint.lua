@@ -77,6 +77,9 @@ if redis.call('HGET', checkpoints, step) ~= ARGV[4] then
   redis.call('HSET', checkpoints, step, ARGV[4])
   local best = prune() == tonumber(step)
   settle()
+  if manifest.mixed_numerics then
+    redis.call('HSET', key, 'mixed_numerics', '1')
+  end
   emit(job, 'checkpoint', cjson.encode({ step = tonumber(step), best = best }), at)
 end
 if ARGV[5] ~= '' then

@@ -1,6 +1,6 @@
 -- Gives the lane's next job to a worker: by priority, then the least recently served owner, then age. An owner who
 -- has as many jobs running as its key allows is passed over.
--- ARGV: lane, worker, nonce, lease (ms).
+-- ARGV: lane, worker, nonce, lease (ms), version of the worker's engine, of its numerics.
 -- Answer: false when nothing is queued, else {id, token, time left (ms), last seq in a stored segment,
 -- missing tickets, record as field, value, …}. The same worker and nonce get the same token.
 local lane, worker, nonce, lease = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -80,7 +80,8 @@ local key = key_of(job.id)
 local token = redis.call('HINCRBY', key, 'attempt', 1)
 job.attempt = tostring(token)
 local attempts = cjson.decode(redis.call('HGET', key, 'attempts') or '[]')
-attempts[#attempts + 1] = { n = token, worker = worker, started_at = at }
+attempts[#attempts + 1] = { n = token, worker = worker, started_at = at, engine_version = ARGV[5],
+  numerics_version = ARGV[6] }
 if #attempts > ATTEMPTS_KEPT then
   table.remove(attempts, 1)
 end

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { bytes, span, withReport, type Program } from "./report";
+import { bestOf, bytes, span, variantsOf, withReport, type Program } from "./report";
 
 const report = (stage: string, more: Record<string, unknown> = {}, program = "") => ({ program, stage, ...more });
 
@@ -36,6 +36,16 @@ describe("withReport", () => {
     const odd = gathered(report("fusion", { kernels: 3, refusals: [1, null] }), report("build"), report("profile"));
     expect(odd[0]?.fusion).toEqual({ kernels: [], refusals: [] });
     expect(odd[0]?.kernels).toEqual([]);
+  });
+});
+
+describe("variantsOf and bestOf", () => {
+  it("give the columns and cells of a table of programs", () => {
+    const row = (program: string, variant: string, seconds: number) => report("timing", { variant, seconds }, program);
+    const [one, two] = gathered(row("one", "C: naive", 9), row("one", "fused", 2), row("one", "fused", 1), row("two", "fused", 3));
+    expect(one && two && variantsOf([one, two])).toEqual(["fused", "C: naive"]);
+    expect(one && bestOf(one, "fused")).toBe(1);
+    expect(two && bestOf(two, "C: naive")).toBeNull();
   });
 });
 

@@ -109,6 +109,23 @@ function row(data: Data): Row {
   };
 }
 
+/** All variants that were timed, those that every program has first. */
+export function variantsOf(programs: readonly Program[]): string[] {
+  const counts = new Map<string, number>();
+  for (const { rows } of programs) {
+    for (const variant of new Set(rows.filter((each) => each.seconds !== null).map((each) => each.variant))) {
+      counts.set(variant, (counts.get(variant) ?? 0) + 1);
+    }
+  }
+  return [...counts].sort(([, a], [, b]) => b - a).map(([variant]) => variant);
+}
+
+/** The quickest run of a variant, with whatever threads; null where it was not timed. */
+export function bestOf(program: Program, variant: string): number | null {
+  const times = program.rows.flatMap((each) => (each.variant === variant && each.seconds !== null ? [each.seconds] : []));
+  return times.length ? Math.min(...times) : null;
+}
+
 /** A short time: 12.3 µs, 4.56 ms, 1.23 s. */
 export function span(seconds: number): string {
   const digits = (value: number): string => (value < 100 ? String(Number(value.toPrecision(3))) : value.toFixed(0));
