@@ -438,7 +438,10 @@ class Fusion:
             return self._refuse(anchor, node, fitted)
         space, operand_place, places = fitted
         own = operand_place if node.op in ("loop", "item") else Place.FULL
-        if own is not Place.FULL or any(places[loop] is Place.OUTER for loop in self.loops if loop in places):
+        turned = places is not cluster.places and any(
+            place is Place.OUTER and loop in self.loops for loop, place in places.items()
+        )
+        if own is not Place.FULL or turned:
             return self._refuse(anchor, node, "a loop runs for each element")
         for access in reads:
             why = self._unreadable(cluster, space, places, access, operand_place)
