@@ -168,7 +168,8 @@ def check(seed: int, planned: bool) -> None:
         assert verdict, f"seed {seed}: {verdict}"
     value, slopes, curves = graph.interpret([loss, slopes, curves], feeds)
     assert value.item() == pytest.approx(wanted.item(), rel=1e-10), seed
-    for name, own, right in [*zip(given, slopes.values(), first), *zip(given, curves.values(), second)]:
+    both = [*slopes.values(), *curves.values()]
+    for name, own, right in zip([*given, *given], both, [*first, *second], strict=True):
         expected = np.zeros(given[name].shape) if right is None else torch_numbers(right)
         np.testing.assert_allclose(
             own.tolist(), expected, rtol=1e-7, atol=1e-9, err_msg=f"seed {seed}: {name}"
