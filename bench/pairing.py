@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 RESULTS = Path(__file__).parent / "results"
-PEERS = ("numpy", "torch")
+PEERS = ("numpy", "torch", "QuantLib")
 OURS = "gradmill"
 
 

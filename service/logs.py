@@ -30,6 +30,11 @@ def about(**ids: str | int) -> Iterator[None]:
         _about.reset(token)
 
 
+def be_about(**ids: str | int) -> None:
+    """``about`` for the rest of this task, as a request has one of its own."""
+    _about.set({**_about.get(), **ids})
+
+
 def redact(text: str) -> str:
     """The text without the secret parts of API keys and addresses."""
     for form, shown in SECRETS:

@@ -24,11 +24,20 @@ METHODS = ("get", "put", "post", "patch", "delete")
 WITHOUT_STORE = ("/healthz", "/version")  # what is answered whether or not Redis is there
 REQUEST_ID = {"description": "names this request in the log", "schema": {"type": "string"}}
 RETRY_AFTER = {"description": "seconds after which to try again", "schema": {"type": "integer"}}
-LINKS = {  # operation that makes something → parameter that takes its id, operations that do
-    "create_job": ("job_id", ("get_job", "get_events", "get_logs", "cancel_job", "delete_job")),
-    "retry_job": ("job_id", ("get_job", "cancel_job")),
-    "upload_file": ("file_id", ("get_file", "get_content", "delete_file")),
-    "create_key": ("key_id", ("get_key", "revoke_key")),
+ID, FIRST_ID = "$response.body#/id", "$response.body#/data/0/id"
+LINKS: dict[
+    str, tuple[dict[str, str], tuple[str, ...]]
+] = {  # operation → what its answer gives to which others
+    "create_job": (
+        {"job_id": ID},
+        ("get_job", "get_events", "get_logs", "get_metrics", "cancel_job", "repeat_job", "delete_job"),
+    ),
+    "retry_job": ({"job_id": ID}, ("get_job", "cancel_job")),
+    "list_artifacts": ({"job_id": "$request.path.job_id", "artifact_id": FIRST_ID}, ("get_artifact",)),
+    "upload_file": ({"file_id": ID}, ("get_file", "get_content", "delete_file")),
+    "list_models": ({"name": FIRST_ID}, ("get_model", "get_model_weights", "delete_model")),
+    "put_alias": ({"alias": ID}, ("delete_alias",)),
+    "create_key": ({"key_id": ID}, ("get_key", "revoke_key")),
 }
 
 
@@ -111,12 +120,10 @@ def _complete(path: str, method: str, operation: Json) -> None:
     if path.startswith("/v1/"):
         operation["security"] = [{"key": []}]
     if operation["operationId"] in LINKS:
-        parameter, others = LINKS[operation["operationId"]]
-        links = {
-            name: {"operationId": name, "parameters": {parameter: "$response.body#/id"}} for name in others
-        }
-        for made in {"201", "202"} & responses.keys():
-            responses[made]["links"] = links
+        parameters, others = LINKS[operation["operationId"]]
+        links = {name: {"operationId": name, "parameters": parameters} for name in others}
+        for done in {"201", "202"} & responses.keys() or {"200"}:
+            responses[done]["links"] = links
 
 
 def _refusals(path: str, operation: Json) -> set[int]:

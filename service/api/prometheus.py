@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 from redis.asyncio import Redis
 from starlette.types import Scope
 
@@ -27,36 +31,51 @@ NO_ROUTE = "none"
 LOST, ENDED = "lost:", "ended:"
 
 
-class Meter:
-    """Counts the requests of one process."""
+class Times:
+    """How long the answers of one route took to begin."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "gradmill_http_requests",
-            "Requests answered.",
-            ("method", "route", "status"),
-            registry=self.registry,
-        )
-        self._seconds = Histogram(
-            "gradmill_http_request_seconds",
-            "Time until an answer began.",
-            ("route",),
-            buckets=BUCKETS,
-            registry=self.registry,
-        )
-        self.open = Gauge(
-            "gradmill_http_requests_open",
-            "Requests being answered now, streams among them.",
-            registry=self.registry,
-        )
-        self.open.set(0)
+        self.counts = [0] * (len(BUCKETS) + 1)
+        self.total = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(BUCKETS, seconds)] += 1
+        self.total += seconds
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Bounds and how many answers took no longer."""
+        bounds = [*(str(bound) for bound in BUCKETS), "+Inf"]
+        return list(zip(bounds, accumulate(self.counts), strict=True))
+
+
+class Meter:
+    """Counts the requests of one process. Only its event loop counts, so there is no lock to take."""
+
+    def __init__(self) -> None:
+        self.open = 0  # requests being answered now
+        self._answers: defaultdict[tuple[str, str, int], int] = defaultdict(int)
+        self._times: defaultdict[str, Times] = defaultdict(Times)
 
     def answered(self, scope: Scope, status: int, seconds: float) -> None:
-        """Notes an answer that begins."""
+        """Notes an answer; ``seconds`` until it began."""
         route = getattr(scope.get("route"), "path", NO_ROUTE)
-        self._requests.labels(scope["method"], route, status).inc()
-        self._seconds.labels(route).observe(seconds)
+        self._answers[scope["method"], route, status] += 1
+        self._times[route].add(seconds)
+
+    def families(self) -> list[Metric]:
+        """The metrics at this moment."""
+        requests = CounterMetricFamily(
+            "gradmill_http_requests", "Requests answered.", labels=["method", "route", "status"]
+        )
+        for (method, route, status), number in self._answers.items():
+            requests.add_metric([method, route, str(status)], number)
+        seconds = HistogramMetricFamily(
+            "gradmill_http_request_seconds", "Time until an answer began.", labels=["route"]
+        )
+        for route, times in self._times.items():
+            seconds.add_metric([route], times.buckets(), times.total)
+        text = "Requests being answered now, streams among them."
+        return [requests, seconds, _gauge("gradmill_http_requests_open", text, self.open)]
 
 
 class Overview:
@@ -68,7 +87,7 @@ class Overview:
         self._stored = (0, 0)
         self._stored_until = 0.0
 
-    async def families(self) -> list[CounterMetricFamily | GaugeMetricFamily]:
+    async def families(self) -> list[Metric]:
         """The metrics at this moment."""
         lanes = {lane: await arun(self._redis, lane_state(lane)) for lane in LANES}
         counts = await self._redis.hgetall(key("counts"))
@@ -93,7 +112,7 @@ def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, text, value=value)
 
 
-def _lane_families(lanes: Mapping[str, LaneState]) -> list[GaugeMetricFamily]:
+def _lane_families(lanes: Mapping[str, LaneState]) -> list[Metric]:
     queued = GaugeMetricFamily("gradmill_queued_jobs", "Jobs queued.", labels=["lane"])
     age = GaugeMetricFamily("gradmill_queue_age_seconds", "Age of the queue's head.", labels=["lane"])
     workers = GaugeMetricFamily("gradmill_live_workers", "Workers heard lately.", labels=["lane"])
@@ -104,9 +123,7 @@ def _lane_families(lanes: Mapping[str, LaneState]) -> list[GaugeMetricFamily]:
     return [queued, age, workers]
 
 
-def _job_families(
-    totals: Mapping[str, int], accepted: int, running: int
-) -> list[CounterMetricFamily | GaugeMetricFamily]:
+def _job_families(totals: Mapping[str, int], accepted: int, running: int) -> list[Metric]:
     ended = CounterMetricFamily("gradmill_jobs_ended", "Jobs that ended.", labels=["kind", "state"])
     lost = CounterMetricFamily(
         "gradmill_attempts_lost", "Attempts lost; code worker-lost: the lease ran out.", labels=["code"]
@@ -125,18 +142,18 @@ def _job_families(
     ]
 
 
-class _Given:
-    """Metric families at hand, in the form that prometheus-client collects."""
+class _Given(Collector):
+    """Metrics at hand."""
 
-    def __init__(self, families: list[CounterMetricFamily | GaugeMetricFamily]) -> None:
+    def __init__(self, families: list[Metric]) -> None:
         self._families = families
 
-    def collect(self) -> list[CounterMetricFamily | GaugeMetricFamily]:
+    def collect(self) -> list[Metric]:
         return self._families
 
 
 async def exposition(meter: Meter, overview: Overview) -> bytes:
     """The page that Prometheus reads, in its text format 0.0.4."""
-    here = CollectorRegistry()
-    here.register(_Given(await overview.families()))
-    return generate_latest(meter.registry) + generate_latest(here)
+    registry = CollectorRegistry()
+    registry.register(_Given(meter.families() + await overview.families()))
+    return generate_latest(registry)

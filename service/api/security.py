@@ -26,7 +26,7 @@ from service.errors import (
     field_problem,
 )
 from service.keys import Key
-from service.logs import about
+from service.logs import be_about
 from service.settings import Settings
 
 UNSPECIFIED = frozenset({"", "0.0.0.0", "::"})  # listened on, but nobody's name
@@ -117,13 +117,15 @@ class Guard:
         scope.setdefault("state", {})["request_id"] = request_id
         answer = Answer(send, request_id, no_store=scope["path"].startswith("/v1/"))
         started = time.perf_counter()
-        with about(request_id=request_id), self._meter.open.track_inprogress():
-            try:
-                await self._serve(scope, receive, answer, headers)
-            finally:
-                seconds = (answer.began or time.perf_counter()) - started
-                self._meter.answered(scope, answer.status, seconds)
-                log.info("%s %s: %d in %.4f s", scope["method"], scope["path"], answer.status, seconds)
+        be_about(request_id=request_id)
+        self._meter.open += 1
+        try:
+            await self._serve(scope, receive, answer, headers)
+        finally:
+            seconds = (answer.began or time.perf_counter()) - started
+            self._meter.open -= 1
+            self._meter.answered(scope, answer.status, seconds)
+            log.info("%s %s: %d in %.4f s", scope["method"], scope["path"], answer.status, seconds)
 
     async def _serve(self, scope: Scope, receive: Receive, answer: Answer, headers: Headers) -> None:
         request_id, state = answer.request_id, scope["state"]

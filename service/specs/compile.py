@@ -27,7 +27,7 @@ EXAMPLE = {
     "inputs": {"a": {"shape": [256, 256]}, "b": {"shape": [256]}},
 }
 CAPS = {
-    "memory_bytes": Cap(4 * 2**30, "bytes of memory", "make the inputs smaller"),
+    "memory_bytes": Cap(2 * 2**30, "bytes of memory", "make the inputs smaller"),
     "flops": Cap(1e12, "operations an evaluation", "make the inputs smaller"),
 }
 BUILD_S = 3.0  # of a plan and of the single kernels
@@ -58,7 +58,7 @@ class Compile(Strict):
         None, description="a table of benchmarks instead of an expression"
     )
     gradients: bool = Field(False, description="whether the gradients of all float inputs are asked for too")
-    threads: int | None = Field(None, ge=1, le=1024, description="threads of the parallel runs; else all")
+    threads: int | None = Field(None, ge=1, le=256, description="threads of the parallel runs; else all")
     repeats: int = Field(20, ge=1, le=1000, description="timed runs of each variant, within two seconds")
     seed: int = Field(0, ge=0, le=2**53, description="start of the inputs' values")
     peers: bool = Field(True, description="whether NumPy and torch are timed beside it where installed")

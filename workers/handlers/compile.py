@@ -109,9 +109,9 @@ class Compilation:
     def _graph(self) -> None:
         graph = self._program.graph
         with self._stage("graph"):
-            names = {node: name for name, node in graph.inputs.items()}
-            text = describe_nodes(self._program.nodes, {name: node for node, name in names.items()})
-            order = [node for node in post_order(self._program.nodes) if node not in names]
+            text = describe_nodes(self._program.nodes, graph.inputs)
+            leaves = set(graph.inputs.values())
+            order = [node for node in post_order(self._program.nodes) if node not in leaves]
             self._nodes = len(order)
             self._moved_unfused = sum(
                 _nbytes(node) + sum(map(_nbytes, node.inputs)) for node in order if _is_computed(node)
@@ -237,11 +237,9 @@ class Compilation:
             with self._attempt.patience():
                 peer = open_peer(library, expression, values, self._program.gradients, self._device.threads)
                 difference = _difference(peer, peer.run(), results)
-        except MemoryError:
-            raise
         except PeerError as error:
             self._row({"variant": library, "skipped": str(error)})
-        except Exception as error:  # whatever another library finds wrong with it
+        except Exception as error:  # whatever another library finds wrong with it, our own part is done
             self._row({"variant": library, "skipped": f"refused: {type(error).__name__}: {error}"[:300]})
         else:
             self._time(peer.name, peer.threads, peer.run, difference=difference)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from service.api.answers import gives, gives_content
 from service.api.backend import backend_of
 from service.api.download import blob_response
+from service.api.encoding import JsonResponse
 from service.blobs import BlobDamagedError, BlobMissingError, check_name
 from service.errors import NotFoundError, invalid_field
 from service.wire import Blob
@@ -58,4 +59,4 @@ async def put_blob(request: Request, name: str) -> Response:
         raise invalid_field("body", f"{size} bytes", "must be those of the name") from error
     finally:
         await asyncio.to_thread(writer.abort)
-    return JSONResponse({"object": "blob", "id": name, "bytes": size}, 201)
+    return JsonResponse({"object": "blob", "id": name, "bytes": size}, 201)

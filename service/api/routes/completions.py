@@ -10,12 +10,13 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BeforeValidator, Field
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from service import wire
 from service.api.answers import gives
 from service.api.backend import backend_of, principal_of
 from service.api.completion import Completion, Token, start
+from service.api.encoding import JsonResponse
 from service.api.ending import end
 from service.api.openapi import json_body
 from service.api.problems import problem_document
@@ -101,7 +102,7 @@ async def create_completion(request: Request) -> Response:
     if body.stream:
         request_id: str = request.scope["state"]["request_id"]
         return EventStream(_frames(completion, body, request_id))
-    return JSONResponse(await _unless_gone(request, completion, _whole(completion, body)))
+    return JsonResponse(await _unless_gone(request, completion, _whole(completion, body)))
 
 
 def _envelope(completion: Completion, body: CompletionRequest) -> dict[str, Any]:

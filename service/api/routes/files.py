@@ -6,12 +6,13 @@ import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from service.api.answers import gives, gives_content
 from service.api.backend import answer, backend_of, principal_of
 from service.api.catalogue import RedisCatalogue
 from service.api.download import blob_response, clean_name
+from service.api.encoding import JsonResponse
 from service.api.pages import Page, page_of
 from service.api.submit import bytes_quota
 from service.api.uploads import store_upload
@@ -86,7 +87,7 @@ async def upload_file(request: Request) -> Response:
     most = principal.limits.bytes
     if not await arun(backend.redis, keep_file(file_id, record, most)):
         raise bytes_quota(most)
-    return JSONResponse(file_view(record), 201, {"Location": f"/v1/files/{file_id}"})
+    return JsonResponse(file_view(record), 201, {"Location": f"/v1/files/{file_id}"})
 
 
 @router.get("", summary="List files", **gives(FilePage))

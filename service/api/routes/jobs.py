@@ -6,10 +6,11 @@ import re
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from service.api.answers import gives, gives_nothing
 from service.api.backend import backend_of, principal_of
+from service.api.encoding import JsonResponse
 from service.api.filters import METADATA_PARAMETER, Filters
 from service.api.openapi import json_body
 from service.api.pages import Page, check_cursor
@@ -51,7 +52,7 @@ async def create_job(
     body = parse(JobRequest, await read_body(request))
     prepared = await prepare(backend, principal, body.kind, body.spec)
     if dry_run:
-        return JSONResponse(
+        return JsonResponse(
             {
                 "object": "job.estimate",
                 "kind": body.kind,
@@ -75,7 +76,7 @@ async def created(request: Request, submitted: Submitted) -> Response:
         job = await backend.job(job.id, principal_of(request))
         headers["Preference-Applied"] = f"wait={seconds}"
         place = await backend.place(job)
-    return JSONResponse(job_view(job, place), 200 if job.is_terminal else 202, headers)
+    return JsonResponse(job_view(job, place), 200 if job.is_terminal else 202, headers)
 
 
 @router.get("", openapi_extra=METADATA_PARAMETER, summary="List jobs, newest first", **gives(JobPage))
@@ -113,7 +114,7 @@ async def get_job(request: Request, job_id: str) -> Response:
     headers = {"ETag": f'"{job.state}-{job.seq}-{place.place}"'}
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
-    return JSONResponse(job_view(job, place), headers=headers)
+    return JsonResponse(job_view(job, place), headers=headers)
 
 
 async def _ask(request: Request, job_id: str, call: calls.Call[calls.Changed | None]) -> calls.Changed:
@@ -130,7 +131,7 @@ async def _ask(request: Request, job_id: str, call: calls.Call[calls.Changed | N
 async def _shown(request: Request, job_id: str, status: int) -> Response:
     backend = backend_of(request)
     job = await backend.job(job_id, principal_of(request))
-    return JSONResponse(job_view(job, await backend.place(job)), status)
+    return JsonResponse(job_view(job, await backend.place(job)), status)
 
 
 @router.post("/{job_id}/cancel", summary="Ask a job to end", **gives(Job, 200, 202))

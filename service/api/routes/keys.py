@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import Field
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from service.api.answers import gives, gives_nothing
 from service.api.backend import Backend, answer, backend_of
+from service.api.encoding import JsonResponse
 from service.api.openapi import json_body
 from service.api.pages import Page, page_of
 from service.api.requests import parse, read_body
@@ -87,7 +88,7 @@ async def create_key(request: Request) -> Response:
         )
     await backend.keys.change(put(made))
     view = key_view(asdict(made)) | {"secret": secret}
-    return JSONResponse(view, 201, {"Location": f"/v1/keys/{made.id}"})
+    return JsonResponse(view, 201, {"Location": f"/v1/keys/{made.id}"})
 
 
 async def _has_admin(backend: Backend) -> bool:

@@ -8,10 +8,11 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from service.api.answers import gives
 from service.api.backend import Backend, answer, backend_of, principal_of
+from service.api.encoding import JsonResponse
 from service.api.prometheus import exposition
 from service.errors import UnavailableError
 from service.jobs.calls import LaneState, arun, lane_state
@@ -67,7 +68,7 @@ async def readyz(request: Request) -> Response:
         ) from error
     await asyncio.to_thread(backend.blobs.check)
     workers = {lane: state.live_workers for lane, state in lanes.items()}
-    return JSONResponse({"status": "ready", "redis": "ok", "store": "ok", "workers": workers})
+    return JsonResponse({"status": "ready", "redis": "ok", "store": "ok", "workers": workers})
 
 
 @router.get("/v1/queues", summary="How long the queues are", **gives(QueueList))

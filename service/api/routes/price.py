@@ -8,10 +8,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import RootModel
 from redis.exceptions import RedisError
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from service.api.answers import gives
 from service.api.backend import Backend, backend_of, principal_of
+from service.api.encoding import JsonResponse
 from service.api.openapi import json_body
 from service.api.requests import of_the_body, parse, read_body
 from service.api.routes.jobs import created, wait_of
@@ -58,8 +59,8 @@ async def create_price(request: Request) -> Response:
     headers = {"Preference-Applied": f"wait={seconds}"}
     if not job.is_terminal:
         headers["Location"] = f"/v1/jobs/{job.id}"
-        return JSONResponse(job_view(job, await backend.place(job)), 202, headers)
-    return JSONResponse(_answer(job, many), headers=headers)
+        return JsonResponse(job_view(job, await backend.place(job)), 202, headers)
+    return JsonResponse(_answer(job, many), headers=headers)
 
 
 async def _waited(backend: Backend, job: JobRecord, seconds: int, request: Request) -> JobRecord:

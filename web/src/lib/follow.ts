@@ -1,6 +1,6 @@
 import { jobPath, Problem, request } from "./api";
+import { FIRST_DELAY_MS, jittered, LONGEST_DELAY_MS, parse, pause, readConnection, REFUSALS } from "./connection";
 import { inPlace } from "./places";
-import { frames } from "./sse";
 import { TERMINAL, type JobEvent } from "./types";
 
 export type Connection = "connecting" | "live" | "waiting" | "ended" | "refused";
@@ -14,14 +14,9 @@ export interface Follower {
   onConnection: (connection: Connection, problem?: Problem) => void;
 }
 
-const FIRST_DELAY_MS = 250;
-const LONGEST_DELAY_MS = 8000;
-/** The service sends a comment every 15 s; a stream silent for longer than three of them is dead. */
-const SILENCE_MS = 45_000;
 /** How often a tab without a stream asks for news. */
 const POLL_MS = 1000;
 const PAGE = 1000;
-const REFUSALS = new Set([400, 401, 403, 404, 410]);
 
 /**
  * Follows a job's event log until its end or `signal`, reconnecting from the last event whenever the stream breaks.
@@ -59,7 +54,7 @@ export async function follow(id: string, follower: Follower, signal: AbortSignal
     }
     if (signal.aborted) return;
     follower.onConnection("waiting");
-    await pause(delay * (0.75 + Math.random() / 2), signal);
+    await pause(jittered(delay), signal);
     delay = Math.min(delay * 2, LONGEST_DELAY_MS);
   }
 }
@@ -84,44 +79,27 @@ async function readNews(id: string, follower: Follower, signal: AbortSignal): Pr
 }
 
 /** Reads one connection; true when the service said that the log is complete. */
-async function readStream(
+function readStream(
   id: string,
   follower: Follower,
   signal: AbortSignal,
   onProgress: () => void,
 ): Promise<boolean> {
-  const connection = new AbortController();
-  const stop = (): void => {
-    connection.abort();
-  };
-  signal.addEventListener("abort", stop);
-  let watchdog = setTimeout(stop, SILENCE_MS);
-  const alive = (): void => {
-    clearTimeout(watchdog);
-    watchdog = setTimeout(stop, SILENCE_MS);
-  };
-  try {
-    const headers: Record<string, string> = { Accept: "text/event-stream" };
-    const after = follower.lastSeq();
-    if (after > 0) headers["Last-Event-ID"] = String(after);
-    const response = await request(`${jobPath(id)}/events`, { headers, signal: connection.signal, cache: "no-store" });
-    if (!response.body) return false;
+  const after = follower.lastSeq();
+  const headers: Record<string, string> = after > 0 ? { "Last-Event-ID": String(after) } : {};
+  const onOpen = (): void => {
     follower.onConnection("live");
-    for await (const frame of frames(response.body, alive)) {
-      if (frame.event === "end") return true;
-      onProgress();
-      if (frame.event !== "reset") deliver(frame.data, follower);
-      else if (after > 0) {
-        follower.onReset(0);
-        return false;
-      } else follower.onReset(lastSeqOf(frame.data));
-    }
-    return false;
-  } finally {
-    clearTimeout(watchdog);
-    signal.removeEventListener("abort", stop);
-    stop();
-  }
+  };
+  return readConnection(`${jobPath(id)}/events`, headers, signal, onOpen, (frame) => {
+    if (frame.event === "end") return true;
+    onProgress();
+    if (frame.event !== "reset") deliver(frame.data, follower);
+    else if (after > 0) {
+      follower.onReset(0);
+      return false;
+    } else follower.onReset(lastSeqOf(frame.data));
+    return undefined;
+  });
 }
 
 function deliver(data: string, follower: Follower): void {
@@ -133,22 +111,4 @@ function deliver(data: string, follower: Follower): void {
 function lastSeqOf(data: string): number {
   const seq = (parse(data) as { last_seq?: unknown } | null)?.last_seq;
   return typeof seq === "number" ? seq : 0;
-}
-
-function parse(data: string): unknown {
-  try {
-    return JSON.parse(data) as unknown;
-  } catch {
-    return null;
-  }
-}
-
-function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, milliseconds);
-    signal.addEventListener("abort", () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
 }

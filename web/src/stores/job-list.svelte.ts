@@ -1,4 +1,5 @@
 import { api, Problem } from "../lib/api";
+import { followChanges } from "../lib/changes";
 import { titleOf } from "../lib/job";
 import type { Job, JobPage } from "../lib/types";
 import { TERMINAL } from "../lib/types";
@@ -6,8 +7,14 @@ import { TERMINAL } from "../lib/types";
 const PAGE_SIZE = 50;
 /** The service does not search names, so the list looks through this many pages of this size by itself. */
 const SEARCHED = { pages: 5, size: 100 };
-const ACTIVE_MS = 1500;
+/** How often the list is read again for the progress of a job that runs. */
+const PROGRESS_MS = 1500;
+/** The same where changes are not told, for whatever may happen. */
 const IDLE_MS = 6000;
+/** Changes that come together are read together. */
+const NEWS_MS = 100;
+/** A hidden page gives its connection back after this time. */
+const HIDDEN_GRACE_MS = 30_000;
 
 /** What selects a page of the list. Empty strings select everything. */
 export interface Selected {
@@ -23,14 +30,27 @@ interface Page {
   next: string | null;
 }
 
-/** One page of the job list, read again while it is shown: often when a job is at work, rarely when none is. */
+/** One page of the job list, read again whenever a job changes its state, and while one runs for its progress. */
 export class JobList {
   jobs = $state.raw<Job[] | null>(null);
   next = $state<string | null>(null);
   error = $state.raw<unknown>(null);
   #selected: Selected | null = null;
+  #reading = new AbortController();
+  #watching = new AbortController();
+  /** Whether changes are told. */
+  #live = false;
+  /** Whether something has changed since the list was read. */
+  #changed = false;
+  #busy = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #abort = new AbortController();
+  #newsTimer: ReturnType<typeof setTimeout> | undefined;
+  #hiddenTimer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor() {
+    document.addEventListener("visibilitychange", this.#onVisibility);
+    this.#watch();
+  }
 
   /** Shows the page that is selected; rows of another page are taken away first. */
   show(selected: Selected): void {
@@ -42,15 +62,20 @@ export class JobList {
   }
 
   close(): void {
-    this.#abort.abort();
-    clearTimeout(this.#timer);
+    document.removeEventListener("visibilitychange", this.#onVisibility);
+    this.#watching.abort();
+    this.#reading.abort();
+    for (const timer of [this.#timer, this.#newsTimer, this.#hiddenTimer]) clearTimeout(timer);
   }
 
   async read(): Promise<void> {
     const selected = this.#selected;
     if (!selected) return;
-    this.close();
-    const { signal } = (this.#abort = new AbortController());
+    this.#reading.abort();
+    clearTimeout(this.#timer);
+    const { signal } = (this.#reading = new AbortController());
+    this.#busy = true;
+    this.#changed = false;
     try {
       const page = await (selected.text ? search(selected, signal) : readPage(selected, signal));
       if (signal.aborted) return;
@@ -61,27 +86,70 @@ export class JobList {
       if (signal.aborted) return;
       this.error = error;
     }
+    this.#busy = false;
     if (this.error instanceof Problem && this.error.status < 500) return;
+    if (this.#changed) this.#soon();
     this.#later();
   }
 
   async cancel(id: string): Promise<void> {
     const changed = await api.cancel(id);
     this.jobs = this.jobs?.map((job) => (job.id === id ? changed : job)) ?? null;
-    this.#later(200);
+    if (!this.#live) this.#soon();
   }
 
-  #later(delay?: number): void {
-    const active = !this.#selected?.text && (this.jobs?.some((job) => !TERMINAL.has(job.state)) ?? false);
+  #watch(): void {
+    const { signal } = (this.#watching = new AbortController());
+    const watcher = {
+      onNews: () => {
+        this.#changed = true;
+        this.#soon();
+      },
+      onLive: (live: boolean) => {
+        this.#live = live;
+        if (!live && !signal.aborted) this.#later();
+      },
+    };
+    void followChanges(watcher, signal);
+  }
+
+  /** Reads the list in a moment, with all that changes until then. */
+  #soon(): void {
+    if (this.#newsTimer !== undefined || this.#busy || document.hidden) return;
+    this.#newsTimer = setTimeout(() => {
+      this.#newsTimer = undefined;
+      void this.read();
+    }, NEWS_MS);
+  }
+
+  /** Reads the list after a while: for the progress of what runs, and where changes are not told. */
+  #later(): void {
     clearTimeout(this.#timer);
+    const runs = this.jobs?.some((job) => job.state === "running" || job.state === "cancelling") ?? false;
+    const waits = this.jobs?.some((job) => !TERMINAL.has(job.state)) ?? false;
+    if (this.#live && !runs) return;
+    const active = (runs || waits) && !this.#selected?.text;
     this.#timer = setTimeout(
       () => {
         if (document.hidden) this.#later();
         else void this.read();
       },
-      delay ?? (active ? ACTIVE_MS : IDLE_MS),
+      active ? PROGRESS_MS : IDLE_MS,
     );
   }
+
+  readonly #onVisibility = (): void => {
+    clearTimeout(this.#hiddenTimer);
+    if (document.hidden) {
+      this.#hiddenTimer = setTimeout(() => {
+        this.#watching.abort();
+      }, HIDDEN_GRACE_MS);
+    } else if (this.#watching.signal.aborted) {
+      this.#watch(); // which begins by saying that the list is to be read
+    } else if (this.#changed) {
+      this.#soon();
+    }
+  };
 }
 
 function fetchPage({ kind, state }: Selected, after: string, limit: number, signal: AbortSignal): Promise<JobPage> {
