@@ -74,17 +74,21 @@ def draw(targets: Sequence[Node], states: Sequence[State], remat: int | None = N
     steps = _finished_late(steps)
     in_place = [_is_in_place(steps, results, old, own) for (old, _), own in zip(states, owned, strict=True)]
     steps.sort(key=lambda step: (not step.fixed, step.level))
+    computed = dict.fromkeys([*fusion.home, *[node for step in fusion.steps for node in step.nodes]])
     operands = {
-        node: tuple([fusion.read(x).source for x in _operands(node)]) for node in fusion.home if node.inputs
+        node: tuple([fusion.read(x).source for x in _operands(node, fusion)])
+        for node in computed
+        if node.inputs and node.op != "partial"
     }
     return Blueprint(
         tuple(steps), tuple(results), tuple(owned), tuple(in_place), text, tuple(fusion.refusals), operands
     )
 
 
-def _operands(node: Node) -> tuple[Node, ...]:
-    """What a node is computed from; of a loop's item it is what the loop is."""
-    return node.inputs[0].inputs if node.op == "item" else node.inputs
+def _operands(node: Node, fusion: Fusion) -> tuple[Node, ...]:
+    """What a node is computed from; of the result of a loop that is a plan it is what the loop is."""
+    hosted = node.op == "item" and not isinstance(fusion.home[fusion.leaders[node.inputs[0]]], Cluster)
+    return node.inputs[0].inputs if hosted else node.inputs
 
 
 def _lowered(fusion: Fusion, results: Iterable[Access]) -> tuple[list[Step], str]:

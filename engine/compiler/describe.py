@@ -10,6 +10,7 @@ from engine.compiler.binding import Binding
 from engine.compiler.blueprint import Blueprint
 from engine.compiler.report import BufferReport, Names, StepReport, reports
 from engine.compiler.steps import CondStep, LoopStep
+from engine.core.node import Node
 
 
 def describe(binding: Binding, names: Names, targets: Iterable[str]) -> str:
@@ -86,12 +87,16 @@ def _place(buffer: BufferReport) -> str:
 
 
 def _refusals(blueprint: Blueprint, names: Names) -> list[str]:
-    """Each reason once for a pair of nodes."""
-    texts = [
-        f"{names(own.producer)} {own.producer.op} and {names(own.consumer)} {own.consumer.op}: {own.reason}"
-        for own in blueprint.refusals
-    ]
+    """Each reason once for a pair of nodes, or for a loop that no kernel runs."""
+    texts = []
+    for own in blueprint.refusals:
+        pair = [own.consumer] if own.producer is own.consumer else [own.producer, own.consumer]
+        texts.append(f"{' and '.join([_named(node, names) for node in pair])}: {own.reason}")
     return list(dict.fromkeys(texts))
+
+
+def _named(node: Node, names: Names) -> str:
+    return "a loop that is a plan" if node.op == "loop" else f"{names(node)} {node.op}"
 
 
 def _memory(binding: Binding) -> list[str]:

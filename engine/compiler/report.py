@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from engine.compiler.anywhere import BLOCK_WORDS
 from engine.compiler.binding import Binding
 from engine.compiler.lower import Lowered
 from engine.compiler.memory import Block
@@ -67,11 +69,21 @@ class Names:
         return str(node.dtype.decode(node.attrs[0]))
 
     def equation(self, node: Node, operands: Sequence[Node], shape: tuple[int, ...]) -> str:
-        """``%3 = add(%1, b)  float32[8, 32]``."""
+        """``%3 = add(%1, b)  float32[8, 32]``; a loop within a kernel has no value of its own."""
         which = [attr for attr in node.attrs if isinstance(attr, str)]
         op = f"{node.inputs[0].op}[{node.attrs[0]}]" if node.op == "item" else node.op
         read = ", ".join([self(operand) for operand in operands])
+        if node.op == "loop":
+            return f"{self(node)} = {_turns(node)}({read})"
         return f"{self(node)} = {' '.join([op, *which])}({read})  {node.dtype}{list(shape)}"
+
+
+def _turns(node: Node) -> str:
+    """``loop of 252 turns of 3 add, 2 mul``."""
+    body, limit = node.attrs[:2]
+    counts = Counter([own.op for own in body.nodes if OPS[own.op].kind in ("elementwise", "index", "leaf")])
+    parts = [f"{count} {op}" for op, count in counts.items() if op != "constant"]
+    return f"loop of {'counted' if limit is None else limit} turns of {', '.join(parts)}"
 
 
 def reports(binding: Binding, names: Names) -> list[StepReport]:
@@ -174,4 +186,9 @@ def _flops(node: Node, binding: Binding) -> int:
         return 2 * elements * binding.size(node.inputs[0].shape[-1])
     if kind == "reduce":
         return prod(binding.shape(node.inputs[0].shape))
+    if node.op == "loop":
+        body, limit = node.attrs[:2]
+        return (1 if limit is None else binding.size(limit)) * sum(_flops(own, binding) for own in body.nodes)
+    if node.op == "random_bits":
+        return elements * OPS[node.op].cost // BLOCK_WORDS
     return elements * OPS[node.op].cost if kind == "elementwise" else 0
