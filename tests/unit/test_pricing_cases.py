@@ -71,7 +71,7 @@ def test_implied_volatilities(case: Case) -> None:
     assert bool(found.warnings) == (len(wanted) > 1)
 
 
-@pytest.mark.parametrize("case", map(marked, PRICED), ids=ids(PRICED))
+@pytest.mark.parametrize("case", [marked(case) for case in PRICED], ids=ids(PRICED))
 def test_prices(case: Case) -> None:
     found = exact(spec_of(case), ())
     assert found is not None
