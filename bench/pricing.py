@@ -1,9 +1,9 @@
 """Simulated prices beside QuantLib, NumPy and torch: ``python -m bench.pricing``.
 
 Each contender gives a price and its standard error from the same number of paths in float64. QuantLib's
-engines use one core; NumPy works in blocks of 4,096 paths that stay in the caches; torch takes the same blocks
-on one core. Rows say on how many cores ours runs. "Greeks" compares the price with all first-order Greeks
-(peer: the price alone), so its ratio is below 1. "to an error of 1e-3" and "closed form" have no peer.
+engines use one core; NumPy works in blocks of 4,096 paths that stay in the caches; torch takes the same
+blocks on one core. Rows say on how many cores ours runs. "Greeks" compares the price with all first-order
+Greeks (peer: the price alone), so its ratio is below 1. "to an error of 1e-3" and "closed form" have no peer.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ EngineError
 ├── DTypeError   (TypeError)     dtypes that a rule refuses
 ├── BoundsError  (IndexError)    an index outside its axis where the mode is "checked"
 ├── ConfigError  (ValueError)    a field of a model's configuration (in ``models.config``)
+├── ExpressionError  (ValueError) a text that is no expression (in ``expression``)
+├── GraphFormatError (ValueError) JSON that is no graph (in ``graph_json``)
 ├── GradientError (RuntimeError) a gradient that cannot be taken
 ├── TracingError (RuntimeError)  a value asked for while a function is traced
 │   └── SizeError (TypeError)    a size asked for that each run may give anew

@@ -15,6 +15,8 @@ from engine.core.dim import Dim, Poly, evaluate, symbol
 from engine.core.dim import Shape as SymbolicShape
 from engine.core.dtype import DType, float32, uint32
 from engine.core.node import Node
+from engine.core.opdef import OPS
+from engine.core.region import Region
 from engine.core.walk import post_order
 from engine.devices.array import Array
 from engine.devices.cpu.device import CpuDevice
@@ -273,18 +275,26 @@ def _shape_of(shape: Sequence[Dim | str]) -> SymbolicShape:
 
 
 def describe_nodes(nodes: Sequence[Node], leaves: Mapping[str, Node] | None = None) -> str:
-    """The graph of ``nodes`` in words: ``v3 = add(v1, v2) float32[n, 4]``."""
-    names = {node: name for name, node in (leaves or {}).items()}
+    """The graph of ``nodes`` in words: ``v3 = add(v1, v2) float32[n, 4]``; regions below what has them."""
+    return "\n".join(_lines(nodes, post_order(nodes), leaves or {}))
+
+
+def _lines(nodes: Sequence[Node], order: Sequence[Node], leaves: Mapping[str, Node]) -> list[str]:
+    names = {node: name for name, node in leaves.items()}
     lines = []
-    for node in post_order(nodes):
+    for node in order:
         own = names.setdefault(node, f"v{len(names)}")
         shape = ", ".join(map(str, node.shape))
-        attrs = ", ".join(_attr_text(node, attr) for attr in node.attrs)
+        attrs = ", ".join(_attr_text(node, attr) for attr in node.attrs if not isinstance(attr, Region))
         operands = ", ".join(names[x] for x in node.inputs)
         inside = "; ".join(part for part in (operands, attrs) if part)
         lines.append(f"{own} = {node.op}({inside}) {node.dtype}[{shape}]")
-    lines.append(f"targets {', '.join(names[node] for node in nodes)}")
-    return "\n".join(lines)
+        for name, attr in zip(OPS[node.op].attrs, node.attrs, strict=False):
+            if isinstance(attr, Region):
+                params = attr.named_params()
+                lines.append(f"    {name}({', '.join(params)})")
+                lines += [f"        {line}" for line in _lines(attr.outs, attr.nodes, params)]
+    return [*lines, f"targets {', '.join(names[node] for node in nodes)}"]
 
 
 def _attr_text(node: Node, attr: Any) -> str:

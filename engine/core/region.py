@@ -91,6 +91,10 @@ class Region:
     def _of(cls, params: tuple[Node, ...], outs: tuple[Node, ...], form: tuple[int, ...]) -> Region:
         return cls(params, outs)
 
+    def named_params(self) -> dict[str, Node]:
+        """The parameters by what to call them."""
+        return {f"operand{k}": node for k, node in enumerate(self.params)}
+
     def inline(self, values: Sequence[Node]) -> list[Node]:
         """The results as nodes of the graph that ``values`` of the parameters belong to."""
         return replaced(self.outs, dict(zip(self.params, values, strict=True)))
@@ -156,6 +160,10 @@ class LoopBody(Region):
             outs[carries : carries + slices],
             outs[-1] if stops else None,
         )
+
+    def named_params(self) -> dict[str, Node]:
+        carries = {f"carry{k}": node for k, node in enumerate(self.carries)}
+        return {"turn": self.turn, **carries, **{f"constant{k}": x for k, x in enumerate(self.constants)}}
 
     @property
     def lanes(self) -> Shape:

@@ -1,5 +1,7 @@
-"""Expressions with a name, for compile jobs. ``forge`` is the benchmark table of Forge 0.3.0's README: a chain
-that fuses at three sizes, square products with the ladder that leads to a fast one, and a perceptron.
+"""Expressions with a name, for compile jobs.
+
+``forge`` is the benchmark table of Forge 0.3.0's README: a chain that fuses at three sizes, square products
+with the ladder that leads to a fast one, and a perceptron of four layers.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ What passes is short, of plain characters, and bracketed in balance, so Python's
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from engine.expression.language import ExpressionError
@@ -46,34 +47,45 @@ def scan(text: str, limits: Limits) -> None:
         raise ExpressionError(
             limits.characters, f"{len(text)} characters are too many; at most {limits.characters}"
         )
-    tokens, position, open_brackets, after_number = 0, 0, list[int](), False
+    tokens = list(_tokens(text))
+    if not tokens:
+        raise ExpressionError(0, "the expression is empty")
+    if len(tokens) > limits.tokens:
+        position, _ = tokens[limits.tokens]
+        raise ExpressionError(position, f"more than {limits.tokens} names, numbers and operators")
+    _check_brackets(tokens, limits.depth)
+
+
+def _tokens(text: str) -> Iterator[tuple[int, str]]:
+    """Each token and its position; spaces are left out."""
+    position, before = 0, ""
     while position < len(text):
         found = _TOKEN.match(text, position)
         if found is None:
             raise ExpressionError(position, _why_not(text[position]))
-        kind, token = found.lastgroup, found.group()
-        if after_number and kind in ("name", "number"):
+        kind, token = found.lastgroup or "", found.group()
+        if before == "number" and kind in ("name", "number"):
             raise ExpressionError(position, f"{token[:20]!r} follows a number; an operator must be between")
         if kind == "number" and len(token) > DIGITS:
             raise ExpressionError(position, f"a number of {len(token)} characters; at most {DIGITS}")
-        after_number = kind == "number"
         if kind != "space":
-            tokens += 1
-            if tokens > limits.tokens:
-                raise ExpressionError(position, f"more than {limits.tokens} names, numbers and operators")
+            yield position, token
+        position, before = found.end(), kind
+
+
+def _check_brackets(tokens: Iterable[tuple[int, str]], depth: int) -> None:
+    opened: list[int] = []
+    for position, token in tokens:
         if token == "(":
-            open_brackets.append(position)
-            if len(open_brackets) > limits.depth:
-                raise ExpressionError(position, f"more than {limits.depth} brackets inside each other")
-        if token == ")":
-            if not open_brackets:
+            opened.append(position)
+            if len(opened) > depth:
+                raise ExpressionError(position, f"more than {depth} brackets inside each other")
+        elif token == ")":
+            if not opened:
                 raise ExpressionError(position, "this bracket closes none")
-            open_brackets.pop()
-        position = found.end()
-    if open_brackets:
-        raise ExpressionError(open_brackets[-1], "this bracket is never closed")
-    if not tokens:
-        raise ExpressionError(0, "the expression is empty")
+            opened.pop()
+    if opened:
+        raise ExpressionError(opened[-1], "this bracket is never closed")
 
 
 def _why_not(character: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import exp
 
 from engine.pricing import deterministic
 from engine.pricing.analytic.exact import exact
 from engine.pricing.bias import bias_of
+from engine.pricing.checks import checks
 from engine.pricing.implied import implied_vol
 from engine.pricing.montecarlo.draws import LAYOUT, RNG
 from engine.pricing.montecarlo.greeks import method_of, refusal
@@ -20,7 +20,6 @@ from engine.pricing.montecarlo.tilt import is_tilted
 from engine.pricing.payoff_language import read_payoff
 from engine.pricing.result import (
     UNITS,
-    Check,
     Draws,
     Estimate,
     Exact,
@@ -100,7 +99,7 @@ def _exact_result(spec: Spec, known: Exact) -> Result:
         ci95=(known.value, known.value),
         closed_form=known,
         greeks=known.greeks,
-        checks=_checks(spec, known.value, 0.0),
+        checks=checks(spec, known.value, 0.0),
     )
 
 
@@ -128,7 +127,7 @@ def _result(spec: Spec, found: Simulated, known: Exact | None) -> Result:
         z=None if error is None or own.se == 0.0 else error / own.se,
         greeks=_greeks(spec, found),
         convergence=found.convergence,
-        checks=_checks(spec, own.value, own.se),
+        checks=checks(spec, own.value, own.se),
         seconds=Seconds(paths=found.seconds),
         path_steps_per_s=steps / found.seconds if found.seconds > 0.0 else None,
         warnings=found.warnings,
@@ -166,19 +165,3 @@ def _greeks(spec: Spec, found: Simulated) -> Mapping[str, Greek]:
             mean = next(estimated)
             greeks[column.name] = Greek(mean.value, method_of(spec, column), unit, mean.se)
     return greeks
-
-
-def _checks(spec: Spec, value: float, se: float) -> tuple[Check, ...]:
-    """Bounds that no model can break."""
-    product = spec.product
-    if not isinstance(product, p.European | p.American) or spec.market.dividends:
-        return ()
-    discount = spec.market.discount(spec.expiry)
-    asset = spec.spot * exp(-spec.market.yields[0].integral(0.0, spec.expiry))
-    cash = product.strike * discount
-    least, most = (asset - cash, asset) if product.type == "call" else (cash - asset, cash)
-    if isinstance(product, p.American):
-        most = max(most, spec.spot if product.type == "call" else product.strike)
-    slack = 3.5 * se + 1e-9 * max(most, 1.0)
-    holds = max(least, 0.0) - slack <= value <= most + slack
-    return (Check("bounds without arbitrage", holds, f"{max(least, 0.0):.6g} to {most:.6g}"),)

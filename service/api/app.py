@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from service.api.backend import make_backend
 from service.api.ending import end
 from service.api.head import Head
 from service.api.openapi import add_openapi
 from service.api.problems import add_problem_handlers
+from service.api.query import check_query
 from service.api.routes import (
     aliases,
     artifacts,
@@ -86,7 +87,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.backend = backend
     for module in ROUTERS:
-        app.include_router(module.router)
+        app.include_router(module.router, dependencies=[Depends(check_query)])
     app.include_router(dashboard.dashboard_router())
     app.router.default = dashboard.fallback()  # no mount: it would take every path, whatever the method
     add_problem_handlers(app)

@@ -109,9 +109,7 @@ def _complete(path: str, method: str, operation: Json) -> None:
     """Adds the refusals that an operation may meet, the headers of its answers, its key and its links."""
     responses = operation["responses"]
     for status in sorted(_refusals(path, operation)):
-        responses.setdefault(str(status), problem(status))
-    if "422" in responses:
-        responses["422"] = problem(422)
+        responses[str(status)] = problem(status)
     for status, response in responses.items():
         headers = response.setdefault("headers", {})
         headers["X-Request-ID"] = REQUEST_ID
@@ -128,7 +126,7 @@ def _complete(path: str, method: str, operation: Json) -> None:
 
 def _refusals(path: str, operation: Json) -> set[int]:
     """Statuses of refusals that follow from the path, the parameters and the body alone."""
-    found = {403, 421, 431}
+    found = {403, 421, 422, 431}
     if path.startswith("/v1/"):
         found.add(401)
     if path not in WITHOUT_STORE:
@@ -136,5 +134,5 @@ def _refusals(path: str, operation: Json) -> set[int]:
     if "{" in path and not path.startswith("/v1/aliases"):
         found.add(404)
     if "requestBody" in operation:
-        found |= {400, 413, 415, 422}
+        found |= {400, 413, 415}
     return found

@@ -196,3 +196,18 @@ def test_a_bad_idempotency_key_is_refused(api: Api, given: str) -> None:
 def test_the_spec_is_checked_with_all_its_errors_at_once(api: Api) -> None:
     problem = api.http.post("/v1/jobs", json={"kind": "train", "spec": {**SPEC, "steps": 0, "lr": -1}}).json()
     assert {error["param"] for error in problem["errors"]} == {"spec.steps", "spec.lr"}
+
+
+@pytest.mark.parametrize(
+    "path, param",
+    [
+        ("/v1/jobs?status=failed", "status"),
+        ("/v1/jobs?state=failed&metadata=x", "metadata"),
+        ("/v1/jobs?state[x]=failed", "state[x]"),
+        ("/v1/models?name=x", "name"),
+        ("/healthz?x=", "x"),
+    ],
+)
+def test_a_parameter_that_is_not_known_selects_nothing_silently(api: Api, path: str, param: str) -> None:
+    answer = api.http.get(path)
+    assert (answer.status_code, answer.json()["param"]) == (422, param)

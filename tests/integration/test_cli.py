@@ -431,7 +431,7 @@ def test_up_runs_everything_once_a_folder_and_leaves_nothing_behind(tmp_path: Pa
 
         def workers_live() -> bool:
             doctor = json.loads(ask("doctor", "--json").stdout)
-            return '"cpu-batch": 1, "cpu-quick": 1' in doctor[-1]["detail"]
+            return doctor[-1]["detail"] == "cpu-batch: 1, cpu-quick: 1"
 
         wait_for("both workers are live", workers_live, 30)
         second = ask("up", "--port", "0")

@@ -8,6 +8,9 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
+from engine.pricing.analytic.table import METHODS
+from engine.pricing.spec.models import MODEL_NAMES
+from engine.pricing.spec.products import NAMES, PRODUCTS
 from service.cli.app import COMMANDS
 from service.cli.exits import Exit
 from service.settings import Settings
@@ -15,6 +18,7 @@ from service.settings import Settings
 ROOT = Path(__file__).parents[2]
 SETTINGS = (ROOT / "docs" / "settings.md").read_text()
 CLI = (ROOT / "docs" / "cli.md").read_text()
+PRICING = (ROOT / "docs" / "pricing.md").read_text()
 
 
 def shown(default: Any) -> str:
@@ -55,3 +59,23 @@ def test_the_page_lists_every_command_with_its_summary() -> None:
 def test_the_page_lists_every_exit_code() -> None:
     listed = re.findall(r"^\| (\d+) \|", CLI, re.MULTILINE)
     assert [int(code) for code in listed] == [code.value for code in Exit]
+
+
+def test_the_page_on_prices_lists_every_exact_method_with_its_source() -> None:
+    rows = [
+        f"| `{NAMES[product]}` | {MODEL_NAMES[model]} | {method.name} | {method.source} |"
+        for (product, model), methods in METHODS.items()
+        for method in methods
+    ]
+    table = PRICING.partition("## Exact prices")[2].partition("\n### ")[0]
+    assert re.findall(r"^\| .*\|$", table, re.MULTILINE)[2:] == rows
+
+
+def test_the_page_on_prices_lists_every_instrument() -> None:
+    table = PRICING.partition("| instrument | its fields |")[2].partition("\n\n")[0]
+    listed = [
+        name
+        for row in re.findall(r"^\| (.*?) \|", table, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", row)
+    ]
+    assert sorted(listed) == sorted(PRODUCTS)

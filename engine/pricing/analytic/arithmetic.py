@@ -21,6 +21,8 @@ from engine.pricing.spec.products import Asian
 
 _REACH = 8.3
 _STEP = 0.6
+_LARGEST_DEVIATION = 1.5
+"""Beyond this log deviation over its life a continuous average is no limit of few steps to 1e-6."""
 _LEVELS = (6, 12, 24, 48)
 
 
@@ -175,7 +177,7 @@ def _floating(spec: Spec, times: list[float], weights: list[float]) -> float:
         backwards.pop()
         steps.pop()
     final = spec.spot * exp(market.carry(0, 0.0, end))
-    call = call_on_sum(backwards, *_columns(steps), 1.0)
+    call = call_on_sum(backwards, *_columns(steps), 1.0) if steps else max(backwards[0] - 1.0, 0.0)
     mean = sum(w * exp(market.carry(0, 0.0, t)) for w, t in zip(weights, [0.0, *times], strict=True))
     put = call - mean * spec.spot / final + 1.0
     return final * (put if product.type == "call" else call)
@@ -193,6 +195,8 @@ def serves_continuous(spec: Spec) -> bool:
     if average.kind != "arithmetic" or average.times is not None or market.dividends:
         return False
     moving = min(market.vols[0].values) > 0.0
+    if market.variance(0, 0.0, spec.expiry) > _LARGEST_DEVIATION**2:
+        return False
     return moving and (product.strike is not None or average.past_sum == 0.0)
 
 

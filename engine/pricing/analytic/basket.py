@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import product as cartesian
-from math import exp, log, prod, sqrt
+from math import exp, inf, log, prod, sqrt
 
 from engine.pricing.analytic.black import black, forward
 from engine.pricing.analytic.geometric import weights_of
@@ -23,6 +23,7 @@ from engine.pricing.spec.products import Basket
 
 _MOST_NODES = 60_000
 _TINY = 1e-12
+_FARTHEST = 40.0
 
 
 def serves_few(spec: Spec) -> bool:
@@ -108,15 +109,15 @@ class _Factors:
 
 
 def _root(a: list[float], along: list[float], strike: float, guess: float) -> float:
-    """Where sum_i a_i exp(along_i z) = strike, by Newton's method on the logarithm, which is convex."""
+    """Where sum_i a_i exp(along_i z) = strike, by Newton's method on the logarithm; within 40 deviations."""
     z = guess
     for _ in range(60):
         parts = [x * exp(b * z) for x, b in zip(a, along, strict=True)]
         total = sum(parts)
         slope = sum(b * part for b, part in zip(along, parts, strict=True)) / total
-        step = log(total / strike) / slope
-        z -= step
-        if abs(step) < 1e-12 * (1.0 + abs(z)):
+        step = log(total / strike) / slope if slope > 0.0 else inf
+        z = max(min(z - step, _FARTHEST), -_FARTHEST)
+        if abs(step) < 1e-12 * (1.0 + abs(z)) or (abs(z) == _FARTHEST and step * z < 0.0):
             break
     return z
 

@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp, inf, log, pi, sqrt
 
+from engine.pricing.analytic.black import european
 from engine.pricing.analytic.method import Method
 from engine.pricing.analytic.monitored import Piece, Step, mean_of_pieces, steps_to
 from engine.pricing.numerics.quadrature import legendre
 from engine.pricing.numerics.roots import find_root
 from engine.pricing.numerics.rows import Row, dot
 from engine.pricing.spec import BlackScholes, Spec
-from engine.pricing.spec.products import Bermudan
+from engine.pricing.spec.products import Bermudan, European
 
 _REACH = 7.2
 _REACH_UP = 4.5
@@ -69,6 +70,9 @@ def price(spec: Spec) -> float:
     now = max(product.strike - put.spot, 0.0) if product.exercise.times[0] == 0.0 else 0.0
     if not times:
         return now
+    if max(put.market.rate.values) <= 0.0:
+        last = replace(put, product=European("put", product.strike), expiry=times[-1])
+        return max(now, european(last))
     steps, _ = steps_to(put, times)
     return max(now, _Grid(log(put.spot), product.strike, steps).price())
 
@@ -87,41 +91,56 @@ class _Grid:
 
     def __init__(self, start: float, strike: float, steps: Sequence[Step]) -> None:
         self._start, self._strike, self._steps = start, strike, steps
-        variance = sum(step.deviation**2 for step in steps)
-        mean = sum(step.mean for step in steps)
-        low = min(start, start + mean) - _REACH * sqrt(variance)
-        high = max(start, start + mean, log(strike)) + _REACH_UP * sqrt(variance)
+        windows = self._windows()
+        low = min(window[0] for window in windows)
+        high = max(window[1] for window in windows)
         width = _PANEL * min(step.deviation for step in steps)
         self._edges = [low + width * i for i in range(int((high - low) / width) + 2)]
         self._width = width
         self._nodes = [left + 0.5 * width * (1.0 + node) for left in self._edges[:-1] for node, _ in _RULE]
+        self._panels = [(int((a - low) / width), int((b - low) / width)) for a, b in windows]
         self._rows: dict[tuple[Step, int], Row] = {}
+
+    def _windows(self) -> list[tuple[float, float]]:
+        """At each date the log prices that matter."""
+        mean, variance, windows = self._start, 0.0, []
+        whole = sqrt(sum(step.deviation**2 for step in self._steps))
+        for step in self._steps:
+            mean += step.mean
+            variance += step.deviation**2
+            reach = _REACH * sqrt(variance)
+            back = max(self._start, mean, log(self._strike)) + _REACH_UP * whole
+            windows.append((mean - reach, min(mean + reach, back)))
+        return windows
 
     def price(self) -> float:
         waiting: _Waiting | None = None
-        for step in reversed(self._steps[1:]):
-            waiting = self._before(step, waiting)
+        for k in range(len(self._steps) - 1, 0, -1):
+            waiting = self._before(self._steps[k], waiting, self._panels[k - 1])
         return self._value(self._steps[0], self._start, waiting)
 
-    def _before(self, step: Step, later: _Waiting | None) -> _Waiting:
+    def _before(self, step: Step, later: _Waiting | None, panels: tuple[int, int]) -> _Waiting:
         """One date earlier: panels leftwards, until exercise is better at a panel's end."""
-        top = len(self._edges) - 2
+        bottom, top = panels
         boundary = log(self._strike) if later is None else later.boundary
-        panel = min(max(int((boundary - self._edges[0]) / self._width), 0), top)
+        panel = min(max(int((boundary - self._edges[0]) / self._width), bottom), top)
         inner = _Partial(self, later)
         values = [self._at(step, i, later, inner) for i in range(panel * _SIZE, (top + 1) * _SIZE)]
-        while values[0] > self._strike - exp(self._nodes[panel * _SIZE]) and panel > 0:
+        while values[0] > self._strike - exp(self._nodes[panel * _SIZE]) and panel > bottom:
             panel -= 1
             found = [self._at(step, i, later, inner) for i in range(panel * _SIZE, (panel + 1) * _SIZE)]
             values = found + values
         return _Waiting(panel, values, self._boundary(panel, values))
 
     def _boundary(self, panel: int, values: list[float]) -> float:
-        """Where waiting is worth as much as exercise; the grid's left end where it always is worth more."""
+        """Where waiting is worth as much as exercise; an end of the grid where one is always better."""
         nodes = self._nodes[panel * _SIZE :]
         if values[0] > self._strike - exp(nodes[0]):
-            return self._edges[0]
-        i = next(i for i in range(1, len(values)) if values[i] > self._strike - exp(nodes[i]))
+            return self._edges[panel]
+        waits = (i for i in range(1, len(values)) if values[i] > self._strike - exp(nodes[i]))
+        i = next(waits, None)
+        if i is None:
+            return self._edges[panel + len(values) // _SIZE]
         base = max(0, min(i - _SIZE // 2, len(values) - _SIZE))
         xs, ys = nodes[base : base + _SIZE], values[base : base + _SIZE]
 
@@ -191,6 +210,8 @@ class _Partial:
         if waiting is None:
             return
         panel = grid.edge_after(boundary)
+        if panel > waiting.first + len(waiting.values) // _SIZE:
+            return
         self.start = panel * _SIZE
         self.values = waiting.values[self.start - waiting.first * _SIZE :]
         xs, ys = grid.part(waiting, panel - 1)
@@ -203,7 +224,7 @@ class _Partial:
     def mean(self, at: float, step: Step) -> float:
         """The discounted integral over the part of a panel right of the boundary."""
         centre, s = at + step.mean, step.deviation
-        if abs(centre - self._nodes[0][0]) > (_REACH + _PANEL) * s:
+        if not self._nodes or abs(centre - self._nodes[0][0]) > (_REACH + _PANEL) * s:
             return 0.0
         scale, factor = step.discount / (s * sqrt(2.0 * pi)), -0.5 / (s * s)
         return scale * sum(value * exp(factor * (x - centre) ** 2) for x, value in self._nodes)

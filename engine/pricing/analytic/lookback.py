@@ -57,7 +57,7 @@ def settle(spec: Spec, known: float, level: float, excess: float) -> float:
 
 
 def on_equal_dates_from_today(spec: Spec) -> bool:
-    """Whether a floating strike looks back to today over equal steps to expiry."""
+    """Whether a floating strike looks back to today, or to the first date, over equal steps to expiry."""
     product = spec.product
     assert isinstance(product, Lookback)
     times = product.monitoring.times
@@ -65,7 +65,7 @@ def on_equal_dates_from_today(spec: Spec) -> bool:
         return False
     step = spec.expiry / len(times)
     equal = all(abs(time - step * (i + 1)) < 1e-12 * spec.expiry for i, time in enumerate(times))
-    return equal and extreme_so_far(spec) == spec.spot
+    return equal and extreme_so_far(spec) in (None, spec.spot)
 
 
 def spitzer(spec: Spec) -> float:
@@ -73,8 +73,12 @@ def spitzer(spec: Spec) -> float:
     product = spec.product
     assert isinstance(product, Lookback) and product.monitoring.times is not None
     n = len(product.monitoring.times)
-    mean = spec.spot * means_of_extremes(spec, n, product.of_maximum)[n]
-    return settle(spec, spec.spot, spec.spot, abs(mean - spec.spot))
+    means = means_of_extremes(spec, n, product.of_maximum)
+    if extreme_so_far(spec) is None:
+        mean = spec.spot * exp(spec.market.carry(0, 0.0, spec.expiry / n)) * means[n - 1]
+    else:
+        mean = spec.spot * means[n]
+    return settle(spec, spec.spot, spec.spot, mean - spec.spot if product.of_maximum else spec.spot - mean)
 
 
 def means_of_extremes(spec: Spec, steps: int, maximum: bool) -> list[float]:

@@ -109,18 +109,33 @@ def mean_excess_of_maximum(distance: float, drift: float, variance: float) -> fl
     The integral of exp(x) P(M > x) over x > distance: the law of the maximum, without the division by
     r - q of the usual formulas (Conze and Viswanathan, J. Finance 46, 1991).
     """
-    s = sqrt(variance)
-    last = max(distance, drift + variance) + 9.5 * s
-    cuts = [distance + (last - distance) * k / 12.0 for k in range(13)]
+    cuts = _cuts(distance, drift, variance, max(distance, drift + variance) + 9.5 * sqrt(variance))
     return integrate(lambda x: exp(x) * hit_probability(x, drift, variance), cuts, 12)
 
 
 def mean_excess_of_minimum(distance: float, drift: float, variance: float) -> float:
     """The mean of max(exp(distance) - exp(m), 0) for the minimum m of a motion from 0; distance <= 0."""
-    s = sqrt(variance)
-    last = min(distance, drift) - 9.5 * s
-    cuts = [last + (distance - last) * k / 12.0 for k in range(13)]
+    last = max(-distance, -drift) + 9.5 * sqrt(variance)
+    cuts = [-x for x in reversed(_cuts(-distance, -drift, variance, last))]
     return integrate(lambda x: exp(x) * hit_probability(x, drift, variance), cuts, 12)
+
+
+def _cuts(start: float, drift: float, variance: float, end: float) -> list[float]:
+    """Cuts between which the tail of a maximum is smooth.
+
+    It falls near ``drift`` if the motion gets there, else from ``start`` on, as fast as exp(2 drift x /
+    variance).
+    """
+    s = sqrt(variance)
+    sure = drift - 9.5 * s
+    if sure > start:
+        return [start, 0.5 * (start + sure), *(sure + (end - sure) * k / 12.0 for k in range(13))]
+    width = min(s, variance / abs(drift)) if drift < 0.0 else s
+    cuts = [start]
+    while cuts[-1] < end:
+        cuts.append(cuts[-1] + width)
+        width = min(1.5 * width, 1.5 * s)
+    return [*cuts[:-1], end]
 
 
 def log_ratio(numerator: float, denominator: float) -> float:

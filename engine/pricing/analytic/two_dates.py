@@ -66,25 +66,37 @@ def compound(spec: Spec) -> float:
     variance, total = market.variance(0, 0.0, start), market.variance(0, 0.0, end)
     later = market.discount(end) / market.discount(start)
     growth, s = exp(market.carry(0, start, end)), sqrt(total - variance)
+    mean = spec.spot * exp(market.carry(0, 0.0, end))
 
     def value(spot: float) -> float:
         return later * black(product.daughter, spot * growth, below, s) - own
 
-    mean = spec.spot * exp(market.carry(0, 0.0, end))
-    if own == 0.0:
-        plain = market.discount(end) * black(product.daughter, mean, below, sqrt(total))
-        return plain if product.mother == "call" else 0.0
+    if variance == 0.0:
+        return market.discount(start) * max(mother * value(mean / growth), 0.0)
+    if total == variance or below == 0.0 or own == 0.0:
+        kinked = _compound_of_payoff(product, mean, sqrt(total if own == 0.0 else variance), own / later)
+        return market.discount(end) * kinked
     level = _critical(value, max(spec.spot, below), daughter)
     z1, z2 = distances(mean, below, sqrt(total))
-    if level == 0.0:
-        y1 = y2 = inf
-    else:
+    y1 = y2 = inf
+    if level > 0.0:
         y1, y2 = distances(mean / growth, level, sqrt(variance))
     side, rho = mother * daughter, mother * sqrt(variance / total)
     held = daughter * mean * cdf2(daughter * z1, side * y1, rho)
     owed = daughter * below * cdf2(daughter * z2, side * y2, rho)
     paid = market.discount(start) * own * cdf(side * y2)
     return mother * (market.discount(end) * (held - owed) - paid)
+
+
+def _compound_of_payoff(product: Compound, mean: float, s: float, own: float) -> float:
+    """A mother on a daughter that is worth its payoff on a lognormal X already: options on X."""
+    below = product.daughter_strike
+    sign = 1.0 if product.daughter == "call" else -1.0
+    shifted = below + sign * own
+    beyond = black(product.daughter, mean, shifted, s) if shifted > 0.0 else 0.0
+    if product.mother == "call":
+        return beyond
+    return own - black(product.daughter, mean, below, s) + beyond
 
 
 def _critical(value: Callable[[float], float], scale: float, daughter: float) -> float:
@@ -97,14 +109,6 @@ def _critical(value: Callable[[float], float], scale: float, daughter: float) ->
         if low < 1e-30 * scale:
             return 0.0
     return find_root(value, low, high)
-
-
-def compound_serves(spec: Spec) -> bool:
-    """Geske's formula needs time, strikes and volatility before and after the mother's expiry."""
-    product, market = spec.product, spec.market
-    assert isinstance(product, Compound)
-    before, after = market.variance(0, 0.0, product.start), market.variance(0, product.start, spec.expiry)
-    return not market.dividends and before > 0.0 and after > 0.0 and product.daughter_strike > 0.0
 
 
 METHODS = (
@@ -138,6 +142,6 @@ METHODS = (
         "closed form",
         "Geske (1979): The valuation of compound options",
         compound,
-        compound_serves,
+        no_cash_dividends,
     ),
 )

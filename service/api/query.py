@@ -1,0 +1,29 @@
+"""Unknown parameters of the query are refused: a misspelt filter must not select everything."""
+
+from __future__ import annotations
+
+from fastapi import Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+
+from service.errors import invalid_field
+
+
+async def check_query(request: Request) -> None:
+    """InvalidFieldsError for a parameter that the operation doesn't have."""
+    if not request.scope["query_string"]:
+        return
+    route: APIRoute = request.scope["route"]
+    names = set(_names(route.dependant))
+    objects = {each["name"] for each in (route.openapi_extra or {}).get("parameters", ())}
+    for name, value in request.query_params.items():
+        plain, bracket, _ = name.partition("[")
+        if plain not in (objects if bracket else names):
+            known = sorted(names | {f"{each}[…]" for each in objects})
+            rule = f"is none of {', '.join(known)}" if known else "there are no parameters here"
+            raise invalid_field(name, value, rule)
+
+
+def _names(dependant: Dependant) -> list[str]:
+    own = [parameter.alias for parameter in dependant.query_params]
+    return own + [name for inner in dependant.dependencies for name in _names(inner)]
