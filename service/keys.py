@@ -21,6 +21,7 @@ from service.jobs.records import key
 
 KEY_FORM = re.compile(r"(key_[0-9a-z]{1,32})_([0-9A-Za-z]{32,128})")
 SECRET_BYTES = 32
+KNOWN_FOR_S = 1.0  # for which a process may go on with what it knows of the keys
 Command = tuple[str | int, ...]
 Scope = Literal["read", "submit", "admin", "worker"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)

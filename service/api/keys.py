@@ -15,6 +15,7 @@ from service.jobs.records import key
 from service.keys import (
     INDEX,
     KEY_FORM,
+    KNOWN_FOR_S,
     SCOPES,
     USED,
     Command,
@@ -27,7 +28,6 @@ from service.keys import (
 from service.settings import Settings
 
 EVERYONE = "*"
-KNOWN_FOR_S = 2.0  # after which a key is read again: so long a revoked one may still be served elsewhere
 KNOWN_KEPT = 10_000
 NO_HASH = digest("")  # of no key; what an unknown id is compared with
 RESERVED: dict[str, Scope] = {"/v1/keys": "admin", "/v1/blobs": "worker"}

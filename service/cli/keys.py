@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
 import click
@@ -13,7 +14,7 @@ from service.cli.running import read_running
 from service.cli.text import clean
 from service.cli.up import read_settings
 from service.jobs.connection import connect
-from service.keys import SCOPES, new_key, put
+from service.keys import KNOWN_FOR_S, SCOPES, new_key, put
 
 COLUMNS = "{:<31} {:<20} {:<20} {:<20} {}"
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -65,8 +66,8 @@ def create(
 ) -> None:
     """Make a key and print it, which happens once.
 
-    ``--admin`` asks nobody: it is for whoever runs the system, and needs its Redis, that of GRADMILL_REDIS_URL
-    or of the system on this data folder. Any other key is made by the server, asked with an admin's key.
+    ``--admin`` asks nobody: it is for whoever runs the system. It needs the Redis of GRADMILL_REDIS_URL or that
+    of the system on this data folder. Other keys are made by the server, asked with an admin's key.
     """
     given = {key: value for key, value in limits.items() if value is not None}
     if admin:
@@ -88,6 +89,7 @@ def create_admin(name: str, lives_s: int) -> dict[str, Any]:
         for each in put(made):
             pipe.execute_command(*each)
         pipe.execute()
+    time.sleep(KNOWN_FOR_S)  # from now on every process of the API asks for a key
     return {"object": "key", "id": made.id, "scopes": sorted(made.scopes), "secret": secret}
 
 

@@ -111,7 +111,10 @@ def plural(count: int, word: str) -> str:
 def fusion(data: dict[str, Any]) -> str:
     lines = [f"fusion: {plural(len(data['kernels']), 'kernel')}"]
     for kernel in data["kernels"][:LINES_SHOWN]:
-        lines += [f"    {clean(kernel['kernel'])}", *[f"        {clean(node)}" for node in kernel["nodes"]]]
+        lines += [
+            f"    level {kernel['level']}: {clean(kernel['kernel'])}",
+            *[f"        {clean(node)}" for node in kernel["nodes"]],
+        ]
     if data["refusals"]:
         lines += ["    not fused", *[f"        {clean(reason)}" for reason in data["refusals"][:LINES_SHOWN]]]
     return "\n".join(lines)

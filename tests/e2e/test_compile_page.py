@@ -46,7 +46,9 @@ def say_everything(worker: Worker) -> None:
         ("stage", {"name": "graph", "state": "started"}),
         report("graph", nodes=6, text="v3 = add(a, b) float32[20, 30]\ntargets v8"),
         report(
-            "fusion", kernels=[{"kernel": "kernel_0", "nodes": ["%0 = add(a, b)"]}], refusals=["too wide"]
+            "fusion",
+            kernels=[{"kernel": "kernel_0", "level": 1, "nodes": ["%0 = add(a, b)"]}],
+            refusals=["too wide"],
         ),
         report("code", lines=45, text="void kernel_0(void)\n" * 60),
         report(

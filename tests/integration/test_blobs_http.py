@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from api_rig import Api
 from cluster import Cluster, check_log
@@ -131,15 +132,51 @@ def test_a_full_disk_is_named(store: HttpStore, guarded: Api, monkeypatch: pytes
         store.put(b"x")
 
 
-def test_an_api_that_is_away_is_waited_for(guarded: Api) -> None:
-    patient = HttpStore(guarded.url, WORKER)
-    name = patient.put(b"before")
-    port = guarded.running.port
-    guarded.restart()
-    moved = HttpStore(guarded.url, WORKER)
-    assert moved.get(name) == b"before"
+class Flaky(httpx.BaseTransport):
+    """An API that fails in ways given, then answers with one content."""
+
+    def __init__(self, content: bytes, *failures: int | Exception) -> None:
+        self._content = content
+        self._failures = list(failures)
+        self.asked = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked += 1
+        failure = self._failures.pop(0) if self._failures else 200
+        if isinstance(failure, Exception):
+            raise failure
+        return httpx.Response(failure, content=self._content if failure == 200 else b"")
+
+
+def store_on(transport: Flaky, **options: float) -> HttpStore:
+    store = HttpStore("http://elsewhere", WORKER, **options)
+    store._http = httpx.Client(base_url="http://elsewhere", transport=transport)
+    return store
+
+
+def test_a_store_waits_for_its_api() -> None:
+    name = hashlib.sha256(b"content").hexdigest()
+    flaky = Flaky(b"content", httpx.ConnectError("refused"), 503, 502, httpx.ReadTimeout("silent"))
+    assert store_on(flaky).get(name) == b"content"
+    assert flaky.asked == 5
     with pytest.raises(BlobError, match="no answer"):
-        HttpStore(f"http://127.0.0.1:{port}", WORKER, patience_s=0.2).get(name)
+        store_on(Flaky(b"", httpx.ConnectError("refused")), patience_s=0).get(name)
+    for status in (400, 401, 403, 500):
+        refusing = Flaky(b"", status)
+        with pytest.raises(BlobError, match=str(status)):
+            store_on(refusing).get(name)
+        assert refusing.asked == 1
+
+
+def test_a_blob_damaged_on_its_way_is_refused() -> None:
+    with pytest.raises(BlobDamagedError):
+        store_on(Flaky(b"c0ntent")).get(hashlib.sha256(b"content").hexdigest())
+
+
+def test_another_address_after_a_restart(guarded: Api) -> None:
+    name = HttpStore(guarded.url, WORKER).put(b"before")
+    guarded.restart()
+    assert HttpStore(guarded.url, WORKER).get(name) == b"before"
 
 
 def test_a_worker_with_nothing_but_redis_and_the_api_does_the_same_work(

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from cluster import ROOT, Cluster, check_log
+from cluster import ROOT, Cluster, check_log, wait_for
 from hostile_programs import BOUNDED, GRAPH, HOSTILE, body_of
 
 from engine.graph_json import read_graph
@@ -64,7 +64,7 @@ def test_a_compile_job_says_each_stage_and_leaves_its_artifacts(system: Cluster,
     by_stage = {report["stage"]: report for report in said}
     assert by_stage["graph"]["text"].endswith("targets v8")
     (kernel,) = by_stage["fusion"]["kernels"]
-    assert len(kernel["nodes"]) == 4 and by_stage["fusion"]["refusals"] == []
+    assert len(kernel["nodes"]) == 4 and kernel["level"] == 1 and by_stage["fusion"]["refusals"] == []
     assert "kernel_0" in by_stage["code"]["text"]
     assert by_stage["build"]["moved"] == 4 * 64 * 100 * 4
     assert by_stage["verify"]["verified"] is True
@@ -181,6 +181,14 @@ def gradmill(system: Cluster, *arguments: str) -> subprocess.CompletedProcess[st
     return subprocess.run(
         command, env=system.environment, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )
+
+
+@pytest.mark.slow
+def test_a_compile_job_is_cancelled_between_two_runs(system: Cluster, client: Client) -> None:
+    job = client.submit("compile", {"preset": "forge", "repeats": 1000, "peers": False})
+    wait_for("it is timed", lambda: any(each["type"] == "report" for each in system.events(job["id"])))
+    client.cancel(job["id"])
+    system.wait_state(job["id"], "cancelled", within_s=30)
 
 
 @pytest.mark.slow

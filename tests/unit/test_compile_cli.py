@@ -81,7 +81,11 @@ def test_many_programs_end_in_a_table(capsys: pytest.CaptureFixture[str]) -> Non
 def test_stages_are_printed_as_they_come(capsys: pytest.CaptureFixture[str]) -> None:
     stages, picture = Stages(), Picture("job_1")
     for data in (
-        {"stage": "fusion", "kernels": [{"kernel": "dot", "nodes": ["%0 = dot(a, b)"]}], "refusals": ["why"]},
+        {
+            "stage": "fusion",
+            "kernels": [{"kernel": "dot", "level": 1, "nodes": ["%0 = dot(a, b)"]}],
+            "refusals": ["why"],
+        },
         {
             "stage": "timing",
             "variant": "fused",
@@ -108,7 +112,7 @@ def test_stages_are_printed_as_they_come(capsys: pytest.CaptureFixture[str]) -> 
     assert printed[:2] == ["", "first"]
     assert printed[2:7] == [
         "fusion: 1 kernel",
-        "    dot",
+        "    level 1: dot",
         "        %0 = dot(a, b)",
         "    not fused",
         "        why",

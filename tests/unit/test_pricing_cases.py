@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pricing_cases import FILE, Case, expected_greeks, read_cases, spec_of, wanted_greeks
 
@@ -10,7 +12,7 @@ from engine.pricing.implied import implied_vol
 from engine.pricing.spec import SpecError, describe, read_spec
 
 CASES = read_cases(FILE) if FILE.is_file() else []
-SIMULATED_ONLY = {"MAXCALL2-90", "MAXCALL2-100", "MAXCALL3-100"}
+SIMULATED_ONLY = {"MAXCALL3-100"}
 """Cases without a price free of sampling error."""
 
 INACCURATE = {"HES-SHORT": {"delta": 0.53443146897391, "gamma": 0.14050414646}}
@@ -24,6 +26,11 @@ def is_slow(case: Case) -> bool:
     """Whether the Greeks take many evaluations of a recursion over many dates."""
     dates = max(case["params"].get(name, 0) for name in ("steps", "fixings", "exercise_dates"))
     return dates > 20 or case["instrument"] in ("asian_arithmetic_continuous", "american")
+
+
+def marked(case: Case) -> Any:
+    """The case, slow where its price alone takes long."""
+    return pytest.param(case, marks=pytest.mark.slow if case["instrument"] == "bermudan_max_call" else ())
 
 
 def ids(cases: list[Case]) -> list[str]:
@@ -64,7 +71,7 @@ def test_implied_volatilities(case: Case) -> None:
     assert bool(found.warnings) == (len(wanted) > 1)
 
 
-@pytest.mark.parametrize("case", PRICED, ids=ids(PRICED))
+@pytest.mark.parametrize("case", [marked(case) for case in PRICED], ids=ids(PRICED))
 def test_prices(case: Case) -> None:
     found = exact(spec_of(case), ())
     assert found is not None

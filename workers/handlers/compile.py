@@ -129,6 +129,7 @@ class Compilation:
             kernels = [
                 {
                     "kernel": step.node.op if isinstance(step, SingleStep) else step.name,
+                    "level": step.level,
                     "nodes": [
                         names.equation(node, blueprint.operands.get(node, ()), _sizes(node))
                         for node in step.nodes

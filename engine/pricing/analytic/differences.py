@@ -73,6 +73,8 @@ def greeks(
             found[name] = Greek(formulas[name], "formula", UNITS[greek])
             continue
         try:
+            if not method.is_smooth:
+                raise NotMovableError(f"not offered by {method.name}")
             value = difference.of([(parameter, assets) for parameter in MOVES[greek]])
             found[name] = Greek(-value if greek == "theta" else value, METHOD, UNITS[greek])
         except NotMovableError as error:

@@ -22,7 +22,7 @@ class Method:
 
     ``greeks`` gives Greeks as formulas by name; others are taken as differences of ``price``. Those in the
     spot take steps of ``step`` times the scale on which the price bends: wider ones where gamma would show
-    that the price itself is less accurate.
+    that the price itself is less accurate. Without ``is_smooth`` the price is too rough for differences.
     """
 
     product: type[Product]
@@ -33,3 +33,4 @@ class Method:
     serves: Callable[[Spec], bool] = always
     greeks: Callable[[Spec], Mapping[str, float]] | None = None
     step: float = 0.006
+    is_smooth: bool = True

@@ -124,7 +124,7 @@ async def get_key(request: Request, key_id: str) -> dict[str, Any]:
 
 @router.delete("/{key_id}", summary="Revoke a key", **gives_nothing(problems=(409,)))
 async def revoke_key(request: Request, key_id: str) -> Response:
-    """It opens nothing any more, elsewhere within two seconds. What was made with it stays."""
+    """It opens nothing any more, elsewhere within a second. What was made with it stays."""
     backend = backend_of(request)
     record = await _record(backend, key_id)
     others = await answer(backend.redis.zcard(INDEX)) > 1

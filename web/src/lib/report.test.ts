@@ -11,14 +11,14 @@ describe("withReport", () => {
   it("gathers the stages of each program", () => {
     const programs = gathered(
       report("graph", { nodes: 6, text: "targets v8" }, "one"),
-      report("fusion", { kernels: [{ kernel: "kernel_0", nodes: ["%0 = add(a, b)"] }], refusals: ["why"] }, "one"),
+      report("fusion", { kernels: [{ kernel: "kernel_0", level: 1, nodes: ["%0 = add"] }], refusals: ["why"] }, "one"),
       report("graph", { nodes: 1, text: "x" }, "two"),
       report("timing", { variant: "fused", threads: 2, seconds: 1e-3, median: 2e-3, runs: 5, moved: 8e6 }, "one"),
       report("timing", { variant: "numpy", skipped: "has no erf" }, "one"),
     );
     expect(programs.map((program) => program.name)).toEqual(["one", "two"]);
     const [one] = programs;
-    expect(one?.fusion).toEqual({ kernels: [{ kernel: "kernel_0", nodes: ["%0 = add(a, b)"] }], refusals: ["why"] });
+    expect(one?.fusion).toEqual({ kernels: [{ kernel: "kernel_0", level: 1, nodes: ["%0 = add"] }], refusals: ["why"] });
     expect(one?.rows.map((row) => [row.variant, row.seconds, row.skipped])).toEqual([
       ["fused", 1e-3, ""],
       ["numpy", null, "has no erf"],

@@ -2,6 +2,8 @@
 
 export interface Kernel {
   kernel: string;
+  /** One more than the highest level of what it reads. */
+  level: number;
   nodes: readonly string[];
 }
 
@@ -62,7 +64,11 @@ const PARTS: Readonly<Record<string, (program: Program, data: Data) => Program>>
   fusion: (program, data) => ({
     ...program,
     fusion: {
-      kernels: list(data["kernels"]).map((each) => ({ kernel: text(each["kernel"]), nodes: texts(each["nodes"]) })),
+      kernels: list(data["kernels"]).map((each) => ({
+        kernel: text(each["kernel"]),
+        level: number(each["level"]) ?? 0,
+        nodes: texts(each["nodes"]),
+      })),
       refusals: texts(data["refusals"]),
     },
   }),
