@@ -5,6 +5,7 @@ EngineError
 ├── DTypeError   (TypeError)     dtypes that a rule refuses
 ├── BoundsError  (IndexError)    an index outside its axis where the mode is "checked"
 ├── ConfigError  (ValueError)    a field of a model's configuration (in ``models.config``)
+├── SpecError    (ValueError)    a field of a request for a price (in ``pricing.spec``)
 ├── ExpressionError  (ValueError) a text that is no expression (in ``expression``)
 ├── GraphFormatError (ValueError) JSON that is no graph (in ``graph_json``)
 ├── GradientError (RuntimeError) a gradient that cannot be taken

@@ -50,7 +50,15 @@ def request_of(case: Case) -> Request:
         for name, value in case["params"].items()
     }
     market = {name: params[name] for name in _MARKET if name in params}
-    return market | _INSTRUMENTS[case["instrument"]](params)
+    return market | _translator(case["instrument"])(params)
+
+
+def _translator(instrument: str) -> Callable[[Request], Request]:
+    """The function for an instrument, or for the longest known name that it begins with."""
+    known = [name for name in _INSTRUMENTS if instrument.startswith(name)]
+    if not known:
+        raise ValueError(f"instrument is {instrument!r}; it must begin with one of {', '.join(_INSTRUMENTS)}")
+    return _INSTRUMENTS[max(known, key=len)]
 
 
 def _number(value: Any) -> Any:
@@ -244,6 +252,10 @@ def _implied_vol(p: Request) -> Request:
     return about | ({"formula": formula} if formula else {})
 
 
+def _normal_vol(p: Request) -> Request:
+    return _implied_vol(p) | {"formula": "bachelier"}
+
+
 def _forward_start(p: Request) -> Request:
     return {"instrument": "forward_start", "type": p["type"], "alpha": p["alpha"], "t_start": p["t_start"]}
 
@@ -296,6 +308,7 @@ _INSTRUMENTS: dict[str, Callable[[Request], Request]] = {
     "local_vol_cev": _cev,
     "local_vol_displaced": _displaced,
     "implied_vol": _implied_vol,
+    "implied_vol_bachelier": _normal_vol,
     "forward_start": _forward_start,
     "chooser": _chooser,
     "compound": _compound,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
-from engine.compiler.access import Access, Window, whole
+from engine.compiler.access import Access, whole
 from engine.compiler.anywhere import BLOCK_WORDS, in_blocks
-from engine.compiler.cluster import Cluster, Dims, Finish, Place, joins
+from engine.compiler.cluster import Cluster, Dims, Finish, Place
 from engine.compiler.extent import product
 from engine.compiler.fuse import Fusion
+from engine.compiler.layout import Layout, Layouts, along_of
 from engine.compiler.loopir import (
     Along,
     Apply,
@@ -27,7 +27,6 @@ from engine.compiler.loopir import (
     Stage,
     Store,
 )
-from engine.compiler.loops import stack_access
 from engine.compiler.turns import Turns
 from engine.core.dim import Dim
 from engine.core.dtype import DType
@@ -36,21 +35,6 @@ from engine.core.opdef import OPS
 
 COPIES = ("movement", "marker")  # kinds whose value is what they read, at other indices
 KEEP_COST = 12  # additions an element: what costs more to compute again is kept for a later stage
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where a buffer's rows begin: ``offset + Σ outer index · stride``, and its stride along a row.
-
-    ``windows`` are those of ``Buffer.windows``, in that order; ``rows`` how many rows lie how far apart.
-    """
-
-    source: Node | None
-    offset: Dim
-    outer: Dims
-    inner: Dim
-    windows: tuple[Window, ...] = ()
-    rows: tuple[Dim, Dim] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +84,9 @@ class _Lines:
     inner: list[Line] = field(default_factory=list)
 
 
-class Lowering:
+class Lowering(Layouts):
     def __init__(self, cluster: Cluster, fusion: Fusion, stored: Collection[Node]) -> None:
-        self.cluster = cluster
-        self.fusion = fusion
-        self.outputs = [
-            node
-            for node, place in cluster.places.items()
-            if node in stored and node not in cluster.partials and place is not Place.ANYWHERE
-        ]
-        self.outer, self.inner = self._loops()
+        super().__init__(cluster, fusion, stored)
         self.buffers: list[Buffer] = []
         self.layouts: list[Layout] = []
         self.counters: dict[Layout, int] = {}
@@ -122,82 +99,6 @@ class Lowering:
         self.drawn: dict[int, dict[object, tuple[int, ...]]] = {}
         self.kept: dict[Node, int] = {}
         self.count = 0
-
-    # ---- loops
-
-    def _loops(self) -> tuple[Dims, Dim]:
-        """The outer dimensions, neighbours joined where every buffer allows it, and the inner extent."""
-        space = self.cluster.space
-        accesses = self._accesses()
-        found = [self._steps(access, space.dims, space.outer) for access in accesses]
-        steps = [step for step in found if step is not None]
-        windows = [access.bounds(space.dims) for access, _ in accesses if access.windows]
-        apart = {k for bounds in windows if bounds for k, window in enumerate(bounds) if window is not None}
-        if space.inner is None:
-            dims = _joined(space.dims, steps, apart)
-            return (dims[:-1], dims[-1]) if dims else ((), 1)
-        count = len(space.outer)
-        return _joined(space.outer, [step[:count] for step in steps], apart), product(space.inner)
-
-    def _accesses(self) -> list[tuple[Access, Place]]:
-        """What is read from and written to buffers, and where each varies."""
-        cluster, found = self.cluster, []
-        for node, reads in cluster.reads.items():
-            place = Place.FULL if node.op == "reduce" else cluster.places[node]
-            found += [
-                (access, place)
-                for access in reads
-                if cluster.places.get(access.source, Place.ANYWHERE) is Place.ANYWHERE
-                and (access.source.op != "constant" or access.windows)
-            ]
-        for local in [self.fusion.loops[node] for node in cluster.places if node in self.fusion.loops]:
-            for item in [own for own in local.items.values() if local.is_stack(own)]:
-                found.append((stack_access(item, local.dims), Place.FULL))
-        plain = [node for node in self.outputs if cluster.places[node] is not Place.STACK]
-        return [*found, *[(whole(node), cluster.places[node]) for node in plain]]
-
-    @staticmethod
-    def _steps(item: tuple[Access, Place], dims: Dims, outer: Dims) -> Dims | None:
-        access, place = item
-        if place is Place.FULL:
-            return access.over(dims)
-        if place is Place.OUTER:
-            own = access.over(outer)
-            return None if own is None else (*own, *(0,) * (len(dims) - len(outer)))
-        own = access.over(dims[len(outer) :])
-        return None if own is None else (*(0,) * len(outer), *own)
-
-    def _layout(self, access: Access, place: Place) -> tuple[Layout, tuple[int, ...]]:
-        """The layout of what is read, and the axes along which it has windows."""
-        space = self.cluster.space
-        steps = self._steps((access, place), space.dims, space.outer)
-        bounds = access.bounds(space.dims) if access.windows else (None,) * len(space.dims)
-        assert steps is not None
-        assert bounds is not None
-        if space.inner is None:
-            dims = (*self.outer, self.inner) if self.inner != 1 or space.dims else ()
-            joined = _over(space.dims, steps, dims)
-            windows = _over(space.dims, bounds, dims)
-            layout = Layout(
-                *(access.source, access.offset, joined[:-1], joined[-1] if joined else 0),
-                *(_present(windows), access.rows),
-            )
-            return layout, _axes(windows)
-        count = len(space.outer)
-        inner = steps[count:]
-        windows = _over(space.outer, bounds[:count], self.outer)
-        if inner:
-            edge, rest = bounds[count], product(space.inner[1:])
-            windows = (*windows, edge and (edge[0] * rest, edge[1] * rest))
-        layout = Layout(
-            access.source,
-            access.offset,
-            _over(space.outer, steps[:count], self.outer),
-            inner[-1] if inner else 0,
-            _present(windows),
-            access.rows,
-        )
-        return layout, _axes(windows)
 
     # ---- lines
 
@@ -238,7 +139,7 @@ class Lowering:
             tuple(self.buffers),
             tuple(self.constants.values()),
             tuple(stages),
-            tuple([_along(layout.inner) for layout in self.counters]),
+            tuple([along_of(layout.inner) for layout in self.counters]),
             last,
         )
         cost = sum(self._cost(node) + 1 for node in self.cluster.places)
@@ -316,8 +217,8 @@ class Lowering:
 
     def _read(self, access: Access, place: Place, stage: int, fill: int | None = None) -> int:
         """The value of a buffer's elements in a stage."""
-        layout, windows = self._layout(access, place)
-        along = _along(layout.inner) if place is Place.FULL else "repeat"
+        layout, windows = self.layout(access, place)
+        along = along_of(layout.inner) if place is Place.FULL else "repeat"
         home = -1 if along == "repeat" else stage
         if windows:
             home = stage
@@ -353,7 +254,7 @@ class Lowering:
         node, outer = access.source, self.cluster.space.outer
         scalars = [replace(own, shape=outer, strides=(0,) * len(outer)) for own in self.cluster.reads[node]]
         operands = [self.operand(own, Place.OUTER, stage) for own in scalars]
-        layout, _ = self._layout(access, reader)
+        layout, _ = self.layout(access, reader)
         repeats = reader is not Place.FULL or layout.inner == 0
         home, lines = stage, self.lines[stage].inner
         if repeats:
@@ -370,7 +271,7 @@ class Lowering:
     ) -> int:
         """Adds to ``lines`` what computes the elements that are read, unless ``drawn`` has them."""
         node = access.source
-        layout, _ = self._layout(access, reader)
+        layout, _ = self.layout(access, reader)
         blocks = in_blocks(layout.offset, (*layout.outer, layout.inner)) if node.op == "random_bits" else None
         word = 0
         if blocks is not None:
@@ -405,9 +306,9 @@ class Lowering:
         """The buffer of rows that a loop reads: another loop's stack, or any."""
         if self.cluster.places.get(access.source) is Place.STACK:
             return self.stack_buffer(access)
-        layout, _ = self._layout(access, Place.FULL)
+        layout, _ = self.layout(access, Place.FULL)
         if (layout, -2) not in self.values:
-            buffer = Buffer(access.source.dtype, _along(layout.inner), rows=True)
+            buffer = Buffer(access.source.dtype, along_of(layout.inner), rows=True)
             self.values[layout, -2] = self._buffer(layout, buffer)
         return self.values[layout, -2]
 
@@ -416,8 +317,8 @@ class Lowering:
         item = access.source
         if (item, -3) not in self.values:
             if item in self.outputs:
-                layout, _ = self._layout(access, Place.FULL)
-                buffer = Buffer(item.dtype, _along(layout.inner), written=True, rows=True)
+                layout, _ = self.layout(access, Place.FULL)
+                buffer = Buffer(item.dtype, along_of(layout.inner), written=True, rows=True)
             else:
                 layout = Layout(None, 0, (0,) * len(self.outer), 1, (), access.rows)
                 buffer = Buffer(item.dtype, "dense", written=True, scratch=True, rows=True)
@@ -507,7 +408,7 @@ class Lowering:
             layout = Layout(None, 0, (0,) * len(self.outer), 1)
             buffer = self._buffer(layout, Buffer(node.dtype, "dense", written=True, scratch=True))
         else:
-            layout, _ = self._layout(whole(node), place)
+            layout, _ = self.layout(whole(node), place)
             along: Along = "repeat" if place is Place.OUTER else "dense"
             buffer = self._buffer(layout, Buffer(node.dtype, along, written=True))
         self.values[node, -3] = buffer
@@ -519,48 +420,3 @@ class Lowering:
         else:
             after = stage + (node.op == "reduce")
             self.lines[after].row.append(Store(buffer, self.values[node, -1]))
-
-
-def _along(stride: Dim) -> Along:
-    return "dense" if stride == 1 else "repeat" if stride == 0 else "strided"
-
-
-def _joined(dims: Dims, steps: list[Dims], apart: Collection[int]) -> Dims:
-    """``dims`` with neighbours joined where each of ``steps`` runs over them as over one; never those
-    ``apart``.
-    """
-    result: list[Dim] = []
-    for k, size in enumerate(dims):
-        free = result and k not in apart and k - 1 not in apart
-        if free and all(joins((dims[k - 1], size), step[k - 1 : k + 1]) for step in steps):
-            result[-1] = result[-1] * size
-        else:
-            result.append(size)
-    return tuple(result)
-
-
-Item = TypeVar("Item")
-
-
-def _over(dims: Dims, items: Sequence[Item], joined: Dims) -> tuple[Item, ...]:
-    """What ``items`` say along ``joined``, made of neighbours of ``dims``: that of the last neighbour of
-    each.
-    """
-    result: list[Item] = []
-    position = 0
-    for size in joined:
-        total: Dim = dims[position]
-        while total != size:
-            position += 1
-            total = total * dims[position]
-        result.append(items[position])
-        position += 1
-    return tuple(result)
-
-
-def _present(windows: Sequence[Window | None]) -> tuple[Window, ...]:
-    return tuple([window for window in windows if window is not None])
-
-
-def _axes(windows: Sequence[Window | None]) -> tuple[int, ...]:
-    return tuple([axis for axis, window in enumerate(windows) if window is not None])

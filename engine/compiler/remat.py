@@ -14,7 +14,8 @@ from itertools import pairwise
 from engine.compiler.access import Access
 from engine.compiler.cluster import Cluster, Place, Single, Space, Step
 from engine.compiler.extent import product
-from engine.compiler.fuse import Candidate, Fusion, placed
+from engine.compiler.fit import Candidate, placed
+from engine.compiler.fuse import Fusion
 from engine.core.dim import Dim, Poly, evaluate
 from engine.core.node import Node
 from engine.core.opdef import OPS

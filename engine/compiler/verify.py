@@ -7,7 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 from engine.compiler.access import Access
 from engine.compiler.cluster import Cluster, Hosted, Place
-from engine.compiler.fuse import MOST_NODES, Fusion, lanes_of
+from engine.compiler.fit import lanes_of
+from engine.compiler.fuse import MOST_NODES, Fusion
 from engine.compiler.loopir import (
     Apply,
     Buffer,

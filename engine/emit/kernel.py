@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from engine.compiler.loopir import Apply, Buffer, Collect, Draw, Kernel, Loop, Reduce, Stage, Store
 from engine.core.dtype import DType, float32, float64
 from engine.core.opdef import OPS
-from engine.emit.lines import HEAD_WORDS, OPERATIONS, LinePrinter, indent, neutral, word_offsets
+from engine.emit.lines import OPERATIONS, LinePrinter
+from engine.emit.values import HEAD_WORDS, indent, neutral, word_offsets
 
 EXPENSIVE_PASS = 60  # additions an element
 DRAW_COST = OPS["random_bits"].cost

@@ -1,16 +1,8 @@
-"""The lines of a kernel as C: what is loaded, applied, combined and stored, a step of elements at a time.
-
-Where elements of 4 and of 8 bytes meet, a step has one vector of the former and two of the latter: value 7 is
-then ``v7_0`` and ``v7_1``. A bool is a mask in lanes of what was compared; readers of other lanes widen or
-narrow it. What is the same for all elements of a row is one vector, whatever its lanes.
-"""
+"""The lines of a kernel as C: what is loaded, applied, combined and stored, a step of elements at a time."""
 
 from __future__ import annotations
 
-import math
-import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from engine.compiler.loopir import (
     Along,
@@ -29,98 +21,18 @@ from engine.compiler.loopir import (
     Store,
 )
 from engine.core.dtype import DType, bool_, float32, float64, int64, uint32
-from engine.emit.c import LANES_4, LANES_8, Lane, expression
+from engine.emit.c import expression
+from engine.emit.values import COUNTS, Form, Values, indent, literal, neutral
 
-HEAD_WORDS = 4
 OPERATIONS = {"sum": "GM_SUM", "prod": "GM_PROD", "max": "GM_MAX", "min": "GM_MIN"}
-_COUNTS = {4: "LF", 8: "LD"}
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """How a value appears: its dtype, the bytes of a lane, and whether one vector holds all its elements."""
-
-    dtype: DType
-    size: int
-    single: bool = False
-
-
-def word_offsets(kernel: Kernel) -> list[int]:
-    """Where the words of each buffer and of each counter begin, and where the last ones end."""
-    offsets = [HEAD_WORDS + kernel.rank]
-    for buffer in kernel.buffers:
-        offsets.append(offsets[-1] + kernel.rank + 2 + 2 * len(buffer.windows) + 2 * buffer.rows)
-    for _ in kernel.counters:
-        offsets.append(offsets[-1] + kernel.rank + 2)
-    return offsets
-
-
-class LinePrinter:
+class LinePrinter(Values):
     """``whole`` says of a step: all its elements exist, only ``m`` of them do, or (None) to be asked."""
 
     def __init__(self, kernel: Kernel, streams: bool) -> None:
-        self.kernel = kernel
+        super().__init__(kernel)
         self.streams = streams
-        self.forms: dict[int, Form] = {}
-        self.words = word_offsets(kernel)[:-1]
-        self.width = _COUNTS[kernel.lanes]
-
-    # ---- values
-
-    def vectors(self, size: int) -> int:
-        """How many vectors a step has of lanes of ``size`` bytes."""
-        return size // self.kernel.lanes
-
-    def lane(self, dtype: DType, size: int | None = None) -> Lane:
-        if dtype is bool_:
-            return (LANES_4 if (size or self.kernel.lanes) == 4 else LANES_8)[dtype]
-        return (LANES_4 if dtype.size == 4 else LANES_8)[dtype]
-
-    def count(self, dtype: DType) -> str:
-        """C's name for the number of lanes in a vector of ``dtype``."""
-        return _COUNTS[self._size(dtype)]
-
-    def single(self, value: int, dtype: DType) -> None:
-        """Declares a value that is one vector."""
-        self.forms[value] = Form(dtype, self._size(dtype), single=True)
-
-    def whole(self, value: int, dtype: DType) -> None:
-        """Declares a value with all vectors of a step."""
-        self.forms[value] = Form(dtype, self._size(dtype))
-
-    def name(self, value: int, part: int = 0) -> str:
-        """The vector of a value that holds the step's part ``part``."""
-        form = self.forms[value]
-        return f"v{value}" if form.single or self.vectors(form.size) == 1 else f"v{value}_{part}"
-
-    def names(self, value: int, dtype: DType) -> list[str]:
-        """The vectors of a value as lanes of ``dtype``."""
-        return [self.name(value, part) for part in range(self.vectors(self._size(dtype)))]
-
-    def _size(self, dtype: DType) -> int:
-        return self.kernel.lanes if dtype is bool_ else dtype.size
-
-    def _mask(self, value: int, size: int, part: int) -> str:
-        """A bool as a mask of lanes of ``size`` bytes."""
-        own = self.forms[value].size
-        if own == size:
-            return self.name(value, part)
-        if own == 4:
-            return f"cvt_i32_i64({'high' if part % 2 else 'low'}_i32({self.name(value, part // 2)}))"
-        low, high = self.name(value, 2 * part), self.name(value, 2 * part + 1)
-        return f"join_i32(cvt_i64_i32({low}), cvt_i64_i32({high}))"
-
-    def _operand(self, value: int, size: int, part: int) -> str:
-        """A value as the operand of a line in lanes of ``size`` bytes."""
-        if self.forms[value].dtype is bool_:
-            return self._mask(value, size, part)
-        return self.name(value, part)
-
-    def everywhere(self, dtype: DType, scalar: str) -> str:
-        """One number in all lanes."""
-        if dtype is bool_:
-            return f"set1_{'i32' if self.kernel.lanes == 4 else 'i64'}({scalar} ? -1 : 0)"
-        return f"set1_{self.lane(dtype).suffix}({scalar})"
 
     # ---- lines of a kernel, of a row, of a step
 
@@ -146,7 +58,7 @@ class LinePrinter:
                 result += self._numbered(line, single=True)
             elif isinstance(line, Store):
                 dtype = self.kernel.buffers[line.buffer].dtype
-                lane, value = self.lane(dtype), self._operand(line.value, self._size(dtype), 0)
+                lane, value = self.lane(dtype), self.operand(line.value, self.size_of(dtype), 0)
                 result.append(f"{lane.store}n_{lane.suffix}(p{line.buffer}, {value}, 1);")
         return result
 
@@ -179,16 +91,16 @@ class LinePrinter:
     # ---- memory
 
     def _at(self, part: int, size: int) -> str:
-        return f" + {part} * {_COUNTS[size]}" if part else ""
+        return f" + {part} * {COUNTS[size]}" if part else ""
 
     def _left(self, part: int, size: int) -> str:
         """How many elements of a part exist."""
-        count = _COUNTS[size]
+        count = COUNTS[size]
         return "m" if self.vectors(size) == 1 else f"gm_left(m, {part} * {count}, {count})"
 
     def _loaded(self, line: Load, whole: bool | None) -> list[str]:
         buffer = self.kernel.buffers[line.buffer]
-        dtype, size = buffer.dtype, self._size(buffer.dtype)
+        dtype, size = buffer.dtype, self.size_of(buffer.dtype)
         single = buffer.rows and buffer.along == "repeat"
         self.forms[line.value] = Form(dtype, size, single)
         vector = self.lane(dtype).vector
@@ -220,7 +132,7 @@ class LinePrinter:
             self.kernel.buffers[line.buffer],
             line.buffer,
             self.lane(dtype),
-            self._size(dtype),
+            self.size_of(dtype),
         )
         j, left = f"j{self._at(part, size)}", self._left(part, size)
         stride = f"d[{self.words[k] + self.kernel.rank}]" if buffer.along == "strided" else "1"
@@ -229,7 +141,7 @@ class LinePrinter:
             assert line.fill is not None
             return f"ldw_{lane.suffix}(p{k}, {stride}, {j}, low{k}, high{k}, {self.name(line.fill, part)})"
         if buffer.along == "strided":
-            full = _COUNTS[size]
+            full = COUNTS[size]
             count = full if whole else left if whole is False else f"m < {self.width} ? {left} : {full}"
             place = f"({j}) * {stride}" if part else f"j * {stride}"
             return f"ldsn_{lane.suffix}({p} + {place}, {stride}, {count})"
@@ -279,10 +191,10 @@ class LinePrinter:
         """Carries are variables; a turn computes all that replace them before the first is replaced."""
         t, limit = f"t{loop.turn}", None if loop.limit is None else f"n{loop.limit}"
         for carry in loop.carries:
-            self.forms[carry.value] = Form(carry.dtype, self._size(carry.dtype), carry.single)
+            self.forms[carry.value] = Form(carry.dtype, self.size_of(carry.dtype), carry.single)
         self.single(loop.turn, int64)
         starts = [
-            f"{vector} {name} = {self._operand(carry.first, self._size(carry.dtype), part)};"
+            f"{vector} {name} = {self.operand(carry.first, self.size_of(carry.dtype), part)};"
             for carry, part, vector, name in self._carried(loop)
         ]
         end = limit
@@ -290,7 +202,7 @@ class LinePrinter:
             end = f"gm_turns({self.name(loop.count)}[0], {limit or 'INT64_MAX'})"
         lines = [f"const vi64 v{loop.turn} = set1_i64({t});", *self.inner(loop.body, whole)]
         lines += [
-            f"const {vector} next_{name} = {self._operand(carry.next, self._size(carry.dtype), part)};"
+            f"const {vector} next_{name} = {self.operand(carry.next, self.size_of(carry.dtype), part)};"
             for carry, part, vector, name in self._carried(loop)
         ]
         lines += [f"{name} = next_{name};" for _, _, _, name in self._carried(loop)]
@@ -304,7 +216,7 @@ class LinePrinter:
     def _carried(self, loop: Loop) -> Iterator[tuple[Carry, int, str, str]]:
         """Each carry's parts: number, type and name."""
         for carry in loop.carries:
-            for part in range(1 if carry.single else self.vectors(self._size(carry.dtype))):
+            for part in range(1 if carry.single else self.vectors(self.size_of(carry.dtype))):
                 yield carry, part, self.lane(carry.dtype).vector, self.name(carry.value, part)
 
     def _any(self, mask: int) -> str:
@@ -381,7 +293,7 @@ class LinePrinter:
         own, result = line.dtypes[-1], line.dtype
         if line.op == "cast" and bool_ not in (own, result) and own.size != result.size:
             return self._resized(line, part)
-        names = [self._operand(operand, size, part) for operand in line.operands]
+        names = [self.operand(operand, size, part) for operand in line.operands]
         text = names[0]  # of a bitcast: the cast below keeps the bits, and integers have no NaN to replace
         if line.op != "bitcast" or line.dtypes[0] in (float32, float64):
             text = expression(line.op, line.dtypes, result, names)
@@ -443,27 +355,3 @@ class LinePrinter:
             a = f"a{line.value}[{place}]"
             result.append(f"{a} = r - b < GM_LANES ? {v} : gm_combine_{s}({op}, {a}, {v});")
         return result
-
-
-def literal(constant: Constant) -> str:
-    """A constant as C: floats in hexadecimal, so that no digit is lost."""
-    dtype = constant.dtype
-    (value,) = struct.unpack(f"<{dtype.struct}", constant.raw)
-    if dtype not in (float32, float64):
-        return f"(-{2**63 - 1} - 1)" if value == -(2**63) else str(int(value))
-    suffix = "f" if dtype is float32 else ""
-    if math.isnan(value):
-        return f'__builtin_nan{suffix}("")'
-    if value in (float("inf"), float("-inf")):
-        return f"{'-' if value < 0 else ''}__builtin_inf{suffix}()"
-    return f"{value.hex()}{suffix}"
-
-
-def neutral(kind: str, dtype: DType) -> str:
-    """What changes nothing when it is combined, not even the sign of a zero."""
-    inf = "__builtin_inff()" if dtype is float32 else "__builtin_inf()"
-    return {"sum": "-0.0f", "prod": "1", "max": f"-{inf}", "min": inf}[kind]
-
-
-def indent(lines: Iterable[str], depth: int = 1) -> list[str]:
-    return ["    " * depth + line for line in lines]

@@ -170,9 +170,11 @@ class _Reader:
             raise ExpressionError(position, f"the function {name[:40]!r} {rule}; functions are {functions}")
         least, most = function.operands
         if not least <= operands <= most:
-            wanted = str(least) if least == most else f"{least} to {most}"
+            wanted = (
+                f"{least} operand{'s' * (least != 1)}" if least == most else f"{least} to {most} operands"
+            )
             more = f"; options go by name: {', '.join(function.options)}" if function.options else ""
-            raise ExpressionError(position, f"{name} takes {wanted} operands, not {operands}{more}")
+            raise ExpressionError(position, f"{name} takes {wanted}, not {operands}{more}")
         given: dict[str, Any] = {}
         for keyword in keywords:
             place, option = keyword.col_offset - 1, keyword.arg

@@ -41,12 +41,12 @@ async def blob_response(request: Request, blobs: BlobStore, name: str, filename:
     return StreamingResponse(parts, span.status, span.headers, media_type="application/octet-stream")
 
 
-def bytes_response(request: Request, content: bytes, version: str, media_type: str) -> Response:
+def bytes_response(request: Request, content: bytearray, version: str, media_type: str) -> Response:
     """Content at hand, or the range that the request asks for; ``version`` is another for other content."""
     span = _span(request, len(content), version, {})
     if isinstance(span, Response):
         return span
-    return Response(content[span.start : span.end], span.status, span.headers, media_type)
+    return Response(bytes(content[span.start : span.end]), span.status, span.headers, media_type)
 
 
 def clean_name(name: str) -> str:

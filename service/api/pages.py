@@ -44,30 +44,40 @@ Page = Annotated[Cursor, Depends(cursor)]
 
 
 async def page_of(
-    redis: Redis, noun: str, scope: str, page: Cursor, view: Callable[[Json], dict[str, Any]]
+    redis: Redis,
+    noun: str,
+    scope: str,
+    page: Cursor,
+    view: Callable[[Json], dict[str, Any]],
+    *,
+    fits: Callable[[Json], bool] = lambda record: True,
 ) -> dict[str, Any]:
-    """A page of the records ``<noun>:<id>`` whose ids stand in the sorted set ``<noun>s:<scope>``."""
+    """A page of the records ``<noun>:<id>`` that fit; their ids are in the sorted set ``<noun>s:<scope>``."""
     check_cursor(page, noun)
-    start = f"({page.after}" if page.after else ("+" if page.descending else "-")
-    stop = "-" if page.descending else "+"
-    ids = await answer(
-        redis.zrange(
-            key(f"{noun}s", scope),
-            start,
-            stop,
-            desc=page.descending,
-            bylex=True,
-            offset=0,
-            num=page.limit + 1,
-        )
-    )
-    names = [name.decode() for name in ids[: page.limit]]
-    contents = await answer(redis.mget([key(noun, name) for name in names])) if names else []
-    data = [view(json.loads(content)) for content in contents if content]
+    found: list[Json] = []
+    after = page.after
+    while len(found) <= page.limit:
+        names = await _names(redis, key(f"{noun}s", scope), after, page)
+        contents = await answer(redis.mget([key(noun, name) for name in names])) if names else []
+        found += filter(fits, (json.loads(content) for content in contents if content))
+        if len(names) <= page.limit:
+            break
+        after = names[-1]
+    shown = found[: page.limit]
     return {
         "object": "list",
-        "data": data,
-        "first_id": names[0] if names else None,
-        "last_id": names[-1] if names else None,
-        "has_more": len(ids) > page.limit,
+        "data": [view(record) for record in shown],
+        "first_id": shown[0]["id"] if shown else None,
+        "last_id": shown[-1]["id"] if shown else None,
+        "has_more": len(found) > page.limit,
     }
+
+
+async def _names(redis: Redis, index: str, after: str, page: Cursor) -> list[str]:
+    """The ids that follow one in an index: one more than a page has, to tell whether that is all."""
+    start = f"({after}" if after else ("+" if page.descending else "-")
+    stop = "-" if page.descending else "+"
+    ids = await answer(
+        redis.zrange(index, start, stop, desc=page.descending, bylex=True, offset=0, num=page.limit + 1)
+    )
+    return [name.decode() for name in ids]

@@ -28,6 +28,11 @@ SPEC = {
 }
 
 
+C_TEXT = (
+    "".join(f"void other_{n}(void) {{\n}}\n" for n in range(60)) + "void kernel_0(void) {\n    line 59;\n}\n"
+)
+
+
 def start(system: System, name: str = "") -> Worker:
     return system.start(name, spec=SPEC, kind="compile")
 
@@ -50,7 +55,7 @@ def say_everything(worker: Worker) -> None:
             kernels=[{"kernel": "kernel_0", "level": 1, "nodes": ["%0 = add(a, b)"]}],
             refusals=["too wide"],
         ),
-        report("code", lines=45, text="void kernel_0(void)\n" * 60),
+        report("code", lines=180, text=C_TEXT),
         report(
             "build",
             seconds=0.25,
@@ -154,6 +159,9 @@ def test_stages_appear_as_they_come(system: System, open_page: OpenPage) -> None
     fusion = page.get_by_role("region", name="Fusion")
     expect(fusion).to_contain_text("10 µs, bound 5 µs")
     expect(fusion).to_contain_text("too wide")
+    fusion.get_by_role("button", name="kernel_0").click()
+    expect(page.locator("mark")).to_have_text("void kernel_0(void) {\n    line 59;\n}")
+    expect(page.locator("mark")).to_be_in_viewport()
     worker.finish()
     expect(page.get_by_role("link", name="Clone")).to_be_visible()
     page.get_by_role("link", name="Clone").click()

@@ -189,6 +189,7 @@ def test_files_by_the_openai_client_and_our_own(api: Api, tmp_path: Path) -> Non
         second = own.upload(text)
         assert (first.filename, first.bytes, first.purpose) == ("mine.txt", 23, "fine-tune")
         assert [file.id for file in client.files.list(limit=1)] == [second["id"], first.id]
+        assert [file.id for file in client.files.list(limit=1, purpose=first.purpose)] == [first.id]
         assert client.files.content(first.id).read() == text.read_bytes()
         assert client.files.delete(first.id).deleted
 

@@ -131,6 +131,31 @@ def test_the_list_and_the_changes_after_the_reset_are_the_whole(api: Api) -> Non
     assert changes[0].keys() == {"job", "kind", "state", "seq", "time"}
 
 
+def test_a_deleted_job_is_told_as_the_last_of_its_changes(api: Api) -> None:
+    job = api.submit()["id"]
+    with closing(stream(api, jobs="*")) as frames:
+        next(frames)
+        api.http.post(f"/v1/jobs/{job}/cancel")
+        api.http.delete(f"/v1/jobs/{job}")
+        told = [data(next(frames)) for _ in range(2)]
+    assert [(each["job"], each["state"]) for each in told] == [(job, "cancelled"), (job, "deleted")]
+
+
+def test_only_changes_of_ones_own_jobs_are_told(api: Api) -> None:
+    admin = api.http.post("/v1/keys", json={"scopes": ["admin"]}).json()["secret"]
+    headers = {"Authorization": f"Bearer {admin}"}
+    bob = api.http.post("/v1/keys", json={"owner": "bob"}, headers=headers).json()["secret"]
+    others = api.http.post("/v1/jobs", json=TRAIN, headers=headers).json()["id"]
+    with api.client(headers={"Authorization": f"Bearer {bob}"}) as client:
+        assert client.get("/v1/events", params={"jobs": others}).status_code == 404
+        with client.stream("GET", "/v1/events", params={"jobs": "*"}) as answer:
+            frames = parse_frames(answer.iter_lines())
+            assert next(frames).event == "reset"
+            api.http.post("/v1/jobs", json=TRAIN, headers=headers)
+            own = client.post("/v1/jobs", json=TRAIN).json()["id"]
+            assert data(next(frames))["job"] == own
+
+
 def test_a_watcher_that_comes_back_misses_no_change_and_gets_none_twice(api: Api) -> None:
     with closing(stream(api, jobs="*")) as frames:
         after = data(next(frames))["after"]

@@ -121,7 +121,7 @@ def test_rules_are_asked_term_by_term_and_their_errors_name_the_place() -> None:
         ("relu", 0, "must be called"),
         ("a(b)", 0, "given, not called"),
         ("relu(a)(b)", 0, "functions that have a name"),
-        ("relu()", 0, "takes 1 operands, not 0"),
+        ("relu()", 0, "takes 1 operand, not 0"),
         ("max(a, b, c)", 0, "takes 1 to 2"),
         ("relu(*a)", 5, "unpacking"),
         ("relu(a, **b)", 8, "unpacking"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import cos, exp, inf, log, pi, sin, sqrt
+from math import cos, exp, log, pi, sin, sqrt
 
 from engine.pricing.analytic import bermudan
 from engine.pricing.analytic.barrier import is_constant
@@ -188,7 +188,7 @@ def _first_guess(law: Law, strike: float, limit: float) -> float:
     """The boundary of the perpetual option (Merton 1973)."""
     half = 0.5 - (law.rate - law.dividend) / law.vol**2
     root = half - sqrt(half * half + 2.0 * law.rate / law.vol**2)
-    return min(strike * root / (root - 1.0), limit) if root > -inf else limit
+    return min(strike * root / (root - 1.0), limit)
 
 
 # ---- rates that change, and negative yields

@@ -15,6 +15,7 @@ from engine.pricing.spec import BlackScholes, Spec
 from engine.pricing.spec.products import BestOf, Exchange, Spread, WorstOf
 
 _FARTHEST = 9.0
+_FINEST = 1e-9
 
 
 def _covariance(spec: Spec, i: int = 0, j: int = 1) -> float:
@@ -114,22 +115,20 @@ def spread_call(
 def kinked_cuts(
     excess: Callable[[float], float], owed: Callable[[float], float], reach: float, s: float
 ) -> list[float]:
-    """Cuts of [-reach, reach] that grow finer about the points where the inner option is at the money.
+    """Cuts of [-reach, reach], finer about the points where the inner option is at the money.
 
-    There its value bends over a width of about ``s``; where nothing is owed it has no bend, but for the one
-    at which ``owed`` changes sign.
+    There its value bends over a width of about ``s``. Where ``owed`` changes sign it has a corner only.
     """
     coarse = [-reach + 2.0 * reach * i / 32.0 for i in range(33)]
     cuts = set(coarse)
-    for f, is_bend in ((excess, True), (owed, False)):
-        for left, right in pairwise(coarse):
+    for left, right in pairwise(coarse):
+        for f, finest in ((excess, max(s, _FINEST)), (owed, 1.0)):
             if (f(left) < 0.0) != (f(right) < 0.0):
-                at = find_root(f, left, right)
+                at, width = find_root(f, left, right), 0.4
                 cuts.add(at)
-                width = 1.0 if is_bend else 0.0
-                while is_bend and s < width < inf and width > 1e-9:
-                    width *= 0.4
+                while width > finest:
                     cuts.update((at - width, at + width))
+                    width *= 0.4
     return sorted(cut for cut in cuts if -reach <= cut <= reach)
 
 

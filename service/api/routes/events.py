@@ -99,8 +99,9 @@ async def follow_events(
 ) -> Response:
     """One stream for a page: the events of the jobs, with ids ``<job>:<seq>`` and their job in ``data``.
 
-    With ``*`` the changes of state of all jobs that the list shows. It begins with ``event: reset``: read the
-    list now, then apply what follows. Its ids, and the ``after`` of that event, are cursors for ``after``.
+    With ``*`` the changes of state of all jobs that the list shows, ``deleted`` being the last. It begins
+    with ``event: reset``: read the list now, then apply what follows. Its ids, and the ``after`` of that
+    event, are cursors for ``after``.
     """
     backend, principal = backend_of(request), principal_of(request)
     if jobs == ALL:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from service.api.answers import gives, gives_content
@@ -91,10 +91,18 @@ async def upload_file(request: Request) -> Response:
 
 
 @router.get("", summary="List files", **gives(FilePage))
-async def list_files(request: Request, page: Page) -> dict[str, Any]:
+async def list_files(
+    request: Request,
+    page: Page,
+    purpose: Annotated[str | None, Query(max_length=64, description="only files of this purpose")] = None,
+) -> dict[str, Any]:
     """A page of the uploaded files."""
     backend, scope = backend_of(request), principal_of(request).sees
-    return await page_of(backend.redis, "file", scope, page, file_view)
+
+    def fits(record: Json) -> bool:
+        return purpose is None or record["purpose"] == purpose
+
+    return await page_of(backend.redis, "file", scope, page, file_view, fits=fits)
 
 
 async def _record(request: Request, file_id: str) -> Json:

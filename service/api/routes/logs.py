@@ -26,7 +26,7 @@ async def get_logs(request: Request, job_id: str) -> Response:
     """
     backend = backend_of(request)
     job = await backend.job(job_id, principal_of(request))
-    text = bytes((await backend.texts.of(job)).text)
+    text = (await backend.texts.of(job)).text
     if not text:
         raise GoneError("The log has expired.")
     return bytes_response(request, text, f"{job_id}-{len(text)}", "text/plain; charset=utf-8")

@@ -110,6 +110,12 @@ local function count(job, state, by)
   end
 end
 
+-- Tells those who follow the list of all jobs.
+local function tell(job, state, seq, at)
+  redis.call('XADD', PREFIX .. 'changes', 'MAXLEN', CHANGES_KEPT, '*', 'job', job.id, 'kind', job.kind,
+    'owner', job.owner, 'state', state, 'seq', seq, 'time', at)
+end
+
 -- Moves a job to a state (from '' when it is new): record, indexes, usage, event and change log.
 -- `detail` is a table with the event's further members.
 local function move(job, state, detail, at)
@@ -135,8 +141,7 @@ local function move(job, state, detail, at)
     end
     redis.call('ZADD', index_key(scope, job, state), 0, job.id)
   end
-  redis.call('XADD', PREFIX .. 'changes', 'MAXLEN', CHANGES_KEPT, '*', 'job', job.id, 'kind', job.kind,
-    'owner', job.owner, 'state', state, 'seq', seq, 'time', at)
+  tell(job, state, seq, at)
 end
 
 -- Lets an ephemeral job that has ended disappear. Called last, when every key of the job is written.

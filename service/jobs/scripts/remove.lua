@@ -12,5 +12,8 @@ end
 label(job, 'ZREM')
 charge(job.owner, -(tonumber(job.bytes) or 0))
 local key = key_of(job.id)
+if job.ephemeral == '' then
+  tell(job, 'deleted', redis.call('HGET', key, 'seq'), now())
+end
 redis.call('DEL', key, key .. ':events', key .. ':checkpoints', key .. ':segments')
 return { job.state, 1 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { bestOf, bytes, span, variantsOf, withReport, type Program } from "./report";
+import { bestOf, bytes, rangeOf, span, variantsOf, withReport, type Program } from "./report";
 
 const report = (stage: string, more: Record<string, unknown> = {}, program = "") => ({ program, stage, ...more });
 
@@ -46,6 +46,21 @@ describe("variantsOf and bestOf", () => {
     expect(one && two && variantsOf([one, two])).toEqual(["fused", "C: naive"]);
     expect(one && bestOf(one, "fused")).toBe(1);
     expect(two && bestOf(two, "C: naive")).toBeNull();
+  });
+});
+
+describe("rangeOf", () => {
+  const code = "#include\n\nstatic void kernel_1_rows(int n) {\n    x;\n}\nvoid kernel_1(int n) {\n    y;\n}\nvoid kernel_10(void) {\n}\n";
+
+  it("finds both functions of a kernel, and no other's", () => {
+    const [from, to] = rangeOf(code, "kernel_1") ?? [0, 0];
+    expect(code.slice(from, to)).toBe("static void kernel_1_rows(int n) {\n    x;\n}\nvoid kernel_1(int n) {\n    y;\n}");
+    expect(code.slice(...(rangeOf(code, "kernel_10") ?? [0, 0]))).toBe("void kernel_10(void) {\n}");
+  });
+
+  it("finds nothing for what is not printed", () => {
+    expect(rangeOf(code, "dot")).toBeNull();
+    expect(rangeOf(code, "kernel_1)|(.*")).toBeNull();
   });
 });
 

@@ -132,6 +132,16 @@ export function bestOf(program: Program, variant: string): number | null {
   return times.length ? Math.min(...times) : null;
 }
 
+/** Where a kernel's functions stand in generated C: the first character and the one behind the last. */
+export function rangeOf(code: string, kernel: string): [number, number] | null {
+  if (!/^\w+$/.test(kernel)) return null;
+  const heads = [...code.matchAll(new RegExp(`^(?:static )?void ${kernel}(?:_rows)?\\(`, "gm"))];
+  const [first, last] = [heads[0], heads.at(-1)];
+  if (!first || !last) return null;
+  const end = code.indexOf("\n}", last.index);
+  return [first.index, end < 0 ? code.length : end + 2];
+}
+
 /** A short time: 12.3 µs, 4.56 ms, 1.23 s. */
 export function span(seconds: number): string {
   const digits = (value: number): string => (value < 100 ? String(Number(value.toPrecision(3))) : value.toFixed(0));
