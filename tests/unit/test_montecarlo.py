@@ -58,7 +58,7 @@ def within(result: Result, value: float, slack: float = 0.0) -> bool:
 
 
 def test_uniforms_lie_strictly_inside_the_unit_interval_and_have_its_moments() -> None:
-    first, second = pairs_of_uniforms(key_of(1, 0, 0), 2, 3)
+    first, second = pairs_of_uniforms(key_of(1, 0, 0), 2, 3, BLOCK)
     for x in (np.array(first.tolist()), np.array(second.tolist())):
         assert x.min() > 0.0 and x.max() < 1.0
         assert abs(x.mean() - 0.5) < 0.01 and abs(x.var() - 1 / 12) < 0.003
@@ -68,7 +68,7 @@ def test_uniforms_lie_strictly_inside_the_unit_interval_and_have_its_moments() -
 
 
 def test_a_path_gets_the_same_draws_whatever_else_is_drawn() -> None:
-    one, three = (pairs_of_uniforms(key_of(5, 0, 2), blocks, 4)[0].tolist() for blocks in (1, 3))
+    one, three = (pairs_of_uniforms(key_of(5, 0, 2), blocks, 4, 1024)[0].tolist() for blocks in (1, 3))
     assert one[0] == three[0]
 
 

@@ -69,9 +69,8 @@ def european(spec: Spec) -> float:
 def _difference(model: Heston, time: float, k: float, variance: float) -> float:
     """The integral over u > 0 of Re exp(i u k) (heston - lognormal) / (u^2 + 1/4)."""
     skew = abs(model.rho) / model.xi * (model.v0 + model.kappa * model.theta * time)
-    turning = abs(k) + min(
-        skew, 4.0 * sqrt(variance)
-    )  # the phase far out, or where the law is near lognormal
+    # skew is the phase's slope far out; where the law is near lognormal, that is beyond all that counts
+    turning = abs(k) + min(skew, 4.0 * sqrt(variance))
     longest = 12.0 / (turning + 1e-3)
     total, start, width = 0.0, 0.0, min(0.5, longest)
     for _ in range(_MOST_PANELS):

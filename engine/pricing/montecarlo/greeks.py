@@ -108,7 +108,7 @@ def samples(scene: Scene, columns: Sequence[Wanted]) -> list[Tensor]:
         found = scene.dynamics.density(scene.numbers, beside, scene.factors)
         assert found is not None
         normals, ratio = found
-        factors = replace(scene.factors, normals=[normals])
+        factors = replace(scene.factors, normals=[normals, *scene.factors.normals[1:]])
         y = scene.pays(scene.dynamics.simulate(scene.numbers, along, factors))
     else:
         path = scene.dynamics.simulate(scene.numbers, along, scene.factors)
