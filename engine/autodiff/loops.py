@@ -52,14 +52,15 @@ def gradient_of_loop(node: Node, cotangents: Mapping[int, Node], wanted: Sequenc
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Reads of rows of a constant, one a turn, by the index ``place``: their cotangents are stacked."""
+    """A constant of which a turn reads rows only, each by a scalar index: their cotangents are stacked."""
 
     constant: int
-    read: Node
+    reads: tuple[Node, ...]
 
     @property
-    def place(self) -> Node:
-        return self.read.inputs[1]
+    def places(self) -> Node:
+        """The indices of a turn's rows, int64."""
+        return _listed([b.cast(read.inputs[1], int64) for read in self.reads])
 
 
 class _Held:
@@ -107,32 +108,21 @@ class _Backward:
         self._put_rows(stacks)
 
     def _rows_of(self, wanted: Sequence[bool]) -> list[_Rows]:
-        """Reads of constants that the body reads only a row at a time, wherever each row is."""
+        """Constants that the body reads only a row at a time, wherever each row is."""
         body = self._loop.body
         readers: dict[Node, list[Node]] = {}
         self._reached = set(post_order(body.outs))
+        if self._loop.limit is None:  # nothing can be stacked
+            return []
         for node in body.nodes:
             for x in dict.fromkeys(node.inputs):
                 readers.setdefault(x, []).append(node)
         found = []
         for k, x in enumerate(body.constants):
             reads = readers.get(x, [])
-            alone = all(
-                own.op == "gather"
-                and own.inputs[0] is x
-                and own.inputs[1:]
-                and not own.inputs[1].shape
-                and len(own.inputs) == 2
-                for own in reads
-            )
-            if (
-                wanted[k]
-                and x.dtype.is_float
-                and alone
-                and self._loop.limit is not None
-                and x not in body.outs
-            ):
-                found += [_Rows(k, own) for own in reads]
+            in_rows = all(_is_row(own, x) and own.attrs == reads[0].attrs for own in reads)
+            if reads and in_rows and wanted[k] and x.dtype.is_float and x not in body.outs:
+                found.append(_Rows(k, tuple(reads)))
         return found
 
     # ---- one turn
@@ -159,21 +149,23 @@ class _Backward:
         wrt = [
             *[body.carries[k] for k in self._floats],
             *[body.constants[k] for k in self._summed],
-            *[rows.read for rows in self._rows],
+            *[read for rows in self._rows for read in rows.reads],
         ]
         seeds = params_like(outs)
         parts = differentiate(outs, wrt, seeds)
         carried = params_like(seeds[: len(self._floats)])
         sums = params_like([body.constants[k] for k in self._summed])
         ends = len(carried) + len(sums)
-        parts = [*parts[: len(carried)], *_added(sums, parts[len(carried) : ends]), *parts[ends:]]
+        reads = iter(parts[ends:])
+        slopes = [_listed([next(reads) for _ in rows.reads]) for rows in self._rows]
+        parts = [*parts[: len(carried)], *_added(sums, parts[len(carried) : ends]), *slopes]
         stacks = [self._row(stack, turn) for stack in self._stacks.values()]
         values = {body.turn: turn, **dict(zip(body.carries, carries, strict=True))}
         values |= dict(zip(body.constants, constants, strict=True))
         values |= dict(zip(seeds, [*carried, *stacks], strict=True))
         if flags is not None and stopped is not None:
             values[flags] = stopped
-        new = replaced([*parts, *[rows.place for rows in self._rows]], values)
+        new = replaced([*parts, *[rows.places for rows in self._rows]], values)
         initial = [cotangents.get(1 + k) or b.zeros_like(loop.carries[k]) for k in self._floats] + [
             b.zeros_like(loop.constants[k]) for k in self._summed
         ]
@@ -244,14 +236,23 @@ class _Backward:
     def _put_rows(self, stacks: Sequence[Node]) -> None:
         """The stacked cotangents of rows, added up where the rows are."""
         for at, rows in enumerate(self._rows):
-            constant = self._loop.constants[rows.constant]
-            total = self.of_constants[rows.constant] or b.zeros_like(constant)
-            if constant.shape[0] == 0:
-                self.of_constants[rows.constant] = total
-                continue
-            mode = rows.read.attrs[0]
-            values, places = stacks[at], stacks[len(self._rows) + at]
-            self.of_constants[rows.constant] = b.scatter(total, (places,), values, "add", mode)
+            total = b.zeros_like(self._loop.constants[rows.constant])
+            if total.shape[0] != 0:
+                values, places = stacks[at], stacks[len(self._rows) + at]
+                total = b.scatter(total, (places,), values, "add", rows.reads[0].attrs[0])
+            self.of_constants[rows.constant] = total
+
+
+def _is_row(node: Node, x: Node) -> bool:
+    """Whether ``node`` is a row of ``x`` by a scalar index."""
+    return node.op == "gather" and node.inputs[0] is x and [i.shape for i in node.inputs[1:]] == [()]
+
+
+def _listed(parts: Sequence[Node]) -> Node:
+    """``parts`` along a new first axis; one alone as it is."""
+    if len(parts) == 1:
+        return parts[0]
+    return b.concat(tuple([b.reshape(part, (1, *part.shape)) for part in parts]), 0)
 
 
 def _where(flags: Node, a: Node, c: Node) -> Node:

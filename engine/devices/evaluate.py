@@ -17,7 +17,8 @@ def evaluate(nodes: Sequence[Node], device: Device) -> list[Array]:
     """The arrays of ``nodes``, which are memoised in their ``value``.
 
     Values that are already memoised are used. What is computed on the way is dropped after its last reader,
-    so it is memoised for ``nodes`` alone. Raises DeviceError for a leaf without a value.
+    so it is memoised for ``nodes`` alone, and for loops and conditions, whose gradients ask for further
+    results. Raises DeviceError for a leaf without a value.
     """
     # last node first: gradients of the last layers are ready first, and what they read is freed early
     order = post_order([node for node in reversed(nodes) if node.value is None], stop=_is_known)
@@ -32,6 +33,8 @@ def evaluate(nodes: Sequence[Node], device: Device) -> list[Array]:
         if not arrays and node.op in ("input", "parameter"):
             raise DeviceError(f"{node} has no value: give it one before anything that reads it is evaluated")
         values[node] = computed(node, arrays, device)
+        if type(values[node]) is tuple:
+            node.value = values[node]
         for operand in operands:
             left = readers[operand] - 1
             readers[operand] = left

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from engine.autodiff.invariant import Turns, without_invariants
@@ -12,29 +11,19 @@ from engine.autodiff.loops import saving
 from engine.autodiff.segments import segmented
 from engine.core import build as b
 from engine.core.dim import Dim, Poly
-from engine.core.dtype import DType, bool_, int64
+from engine.core.dtype import bool_, int64
 from engine.core.node import Node
-from engine.core.region import Region, Save, check_branches, check_carry, check_lanes, params_like, results
+from engine.core.region import Region, Save, check_branches, check_carry, check_lanes, results
 from engine.core.shapes import text
-from engine.devices.array import Array
-from engine.devices.device import Device, current_device, use_device
+from engine.devices.device import current_device
 from engine.devices.evaluate import evaluate
 from engine.errors import DTypeError, ShapeError, TracingError
 from engine.tensor import Tensor, where
-from engine.tensor.cell import (
-    Cell,
-    Host,
-    Trace,
-    current_trace,
-    is_recording,
-    meet,
-    record_all,
-    wrap,
-)
+from engine.tensor.cell import is_recording, meet, wrap
 from engine.tensor.promotion import as_tensor, cast
+from engine.tracing.body import BodyTrace
 from engine.tracing.pytree import Structure, flatten, names, unflatten
-from engine.tracing.symbols import Symbol, SymbolDevice, user_line
-from engine.tracing.tracer import is_constant
+from engine.tracing.symbols import user_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +74,28 @@ def loop(
             f"save is {save!r} and nothing bounds the number of turns; give most, or save='first'"
         )
     structure, initial = flatten(carries, numbers=True)
+    _meet([*([] if count is None else [count]), *initial])
+    turns, captured, stacking = _recorded(body, structure, initial)
+    left = without_invariants(turns, limit)
+    needs = is_recording() and any(x.requires_grad for x in [*initial, *captured])
+    counts = None if count is None else count.node
+    if save == "sqrt":
+        nodes = segmented(left, _known(limit), counts)
+    else:
+        node = b.loop(left.body(), left.initial, left.held, limit, counts, save or "every")
+        nodes = _items(saving(node) if needs else node, len(results(node)))
+    last = 1 + len(left.carries)
+    ends = left.ends(nodes[1:last], turns)
+    taken, *values = _evaluated([nodes[0], *ends, *nodes[last:]], needs)
+    return Looped(unflatten(structure, values[: len(ends)]), unflatten(stacking, values[len(ends) :]), taken)
+
+
+def _recorded(
+    body: Body, structure: Structure, initial: Sequence[Tensor]
+) -> tuple[Turns, list[Tensor], Structure]:
+    """The loop of ``body``, the Tensors from outside that it reads, and the structure of what it stacks."""
     called = names(structure, "carries")
-    with _Trace(loops=True) as trace:
+    with BodyTrace(loops=True) as trace:
         assert trace.turn is not None
         params = [trace.param(x) for x in initial]
         given = body(trace.turn, unflatten(structure, params))
@@ -102,32 +111,20 @@ def loop(
         stacking, slices = flatten(given.stacked, numbers=True)
         stop = None if given.stop is None else as_tensor(given.stop)
         _check_stop(stop, [*called, *names(stacking, "stacked")], [*following, *slices])
-        outs = trace.nodes([*following, *slices, *([] if stop is None else [stop])])
-    meet_all([*([] if count is None else [count]), *initial, *trace.captured])
-    turns = Turns(
-        trace.node(trace.turn),
-        tuple([trace.node(x) for x in params]),
-        tuple(trace.params),
-        tuple(outs[: len(params)]),
-        tuple(outs[len(params) : len(params) + len(slices)]),
-        None if stop is None else outs[-1],
-        tuple([x.node for x in initial]),
-        tuple([x.node for x in trace.captured]),
-    )
-    left = without_invariants(turns, limit)
-    needs = is_recording() and any(x.requires_grad for x in [*initial, *trace.captured])
-    counts = None if count is None else count.node
-    if save == "sqrt":
-        nodes = segmented(left, _known(limit), counts)
-    else:
-        node = b.loop(left.body(), left.initial, left.held, limit, counts, save or "every")
-        nodes = _items(node if not needs else saving(node), len(results(node)))
-    last = 1 + len(left.carries)
-    nodes = [nodes[0], *left.ends(nodes[1:last], turns), *nodes[last:]]
-    taken, *values = _evaluated(nodes, needs)
-    return Looped(
-        unflatten(structure, values[: len(initial)]), unflatten(stacking, values[len(initial) :]), taken
-    )
+        next, own = trace.nodes(following), trace.nodes(slices)
+        turns = Turns(
+            turn=trace.node(trace.turn),
+            carries=tuple([trace.node(x) for x in params]),
+            constants=(),
+            next=tuple(next),
+            slices=tuple(own),
+            stop=None if stop is None else trace.nodes([stop])[0],
+            initial=(),
+            held=(),
+        )
+    held = tuple([x.node for x in trace.captured])
+    begun = tuple([x.node for x in initial])
+    return replace(turns, constants=tuple(trace.params), initial=begun, held=held), trace.captured, stacking
 
 
 def cond(pred: Tensor | bool, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any) -> Any:
@@ -148,7 +145,7 @@ def cond(pred: Tensor | bool, then: Callable[..., Any], otherwise: Callable[...,
         return unflatten(structure, chosen)
     traces, trees, nodes = [], [], []
     for branch in (then, otherwise):
-        with _Trace() as trace:
+        with BodyTrace() as trace:
             tree = flatten(branch(*operands), numbers=True)
             nodes.append(trace.nodes(tree[1]))
         traces.append(trace)
@@ -160,7 +157,7 @@ def cond(pred: Tensor | bool, then: Callable[..., Any], otherwise: Callable[...,
     regions = [
         Region([trace.own(x) for x in captured], outs) for trace, outs in zip(traces, nodes, strict=True)
     ]
-    meet_all([pred, *captured])
+    _meet([pred])
     node = b.cond(pred.node, regions[0], regions[1], tuple([x.node for x in captured]))
     needs = is_recording() and any(x.requires_grad for x in captured)
     return unflatten(structure, _evaluated(_items(node, len(called)), needs))
@@ -223,162 +220,7 @@ def _evaluated(nodes: Sequence[Node], requires_grad: bool) -> list[Tensor]:
     ]
 
 
-def meet_all(cells: Sequence[Tensor]) -> None:
+def _meet(cells: Sequence[Tensor]) -> None:
     """Tells the trace that is around, if there is one, that these cells are read."""
     for cell in cells:
         meet(cell)
-
-
-def alias(value: Any) -> Any:
-    """The same value as another object."""
-    if isinstance(value, Symbol):
-        return Symbol(value.node, value.owner)
-    return Array(value.storage, value.offset, value.shape, value.strides, value.dtype)
-
-
-class _Symbols(SymbolDevice):
-    """The device of one body: values from outside are its parameters."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.params: dict[int, Node] = {}  # by the identity of values from outside
-
-    def run(
-        self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Any], shape: tuple[int, ...], dtype: DType
-    ) -> Any:
-        node = Node(op, tuple([self.node(x) for x in inputs]), attrs, shape, dtype)
-        return Symbol(node if is_recording() else b.detach(node), self)
-
-    def node(self, x: Any) -> Node:
-        return self.params.get(id(x)) or super().node(x)
-
-
-class _Trace:
-    """Told of operations while a body is traced: cells from outside that it reads become parameters."""
-
-    def __init__(self, loops: bool = False) -> None:
-        self.captured: list[Tensor] = []
-        self.params: list[Node] = []
-        self.turn: Tensor | None = None
-        self._symbols = _Symbols()
-        self._outer: Trace | None = current_trace.get()
-        self._device: Device = current_device()
-        self._values: list[Any] = []
-        self._known: set[int] = set()
-        self._block = self._active()
-        if loops:
-            self.turn = self._symbol(Node("input", (), (), (), int64))
-
-    def __enter__(self) -> _Trace:
-        self._block.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._block.__exit__(*error)
-        rebound = [
-            (cell, value)
-            for cell, value in zip(self.captured, self._values, strict=True)
-            if cell._value is not value
-        ]
-        for cell, value in rebound:
-            cell._set(value, cell._node, cell._requires_grad)
-        if rebound and error[0] is None:
-            raise TracingError(
-                f"{user_line()}: the body rebinds a tensor from outside (in place, +=, assign); "
-                "make it a carry, or a result"
-            )
-
-    @contextmanager
-    def _active(self) -> Iterator[None]:
-        token = current_trace.set(self)
-        try:
-            with use_device(self._symbols), record_all():
-                yield
-        finally:
-            current_trace.reset(token)
-
-    # ---- nodes
-
-    def _symbol(self, node: Node) -> Tensor:
-        return wrap(Symbol(node, self._symbols))  # type: ignore[arg-type]
-
-    def param(self, x: Tensor) -> Tensor:
-        """A parameter of the body that takes the shape and dtype of ``x``."""
-        return self._symbol(Node("input", (), (), x.shape, x.dtype))
-
-    def node(self, x: Tensor) -> Node:
-        """The node of a Tensor in the body."""
-        return self._symbols.node(x._value)
-
-    def nodes(self, tensors: Sequence[Tensor]) -> list[Node]:
-        """Those of the body's results, which may come from outside as they are."""
-        self.meet(tensors)
-        return [self.node(x) for x in tensors]
-
-    def own(self, x: Tensor) -> Node:
-        """The parameter of a captured Tensor; a new one where only the other branch reads it."""
-        known = self._symbols.params.get(id(x._value))
-        return params_like([x.node])[0] if known is None else known
-
-    # ---- Trace of engine.tensor.cell
-
-    @property
-    def turns(self) -> tuple[Tensor, ...]:
-        outer = () if self._outer is None else self._outer.turns
-        return outer if self.turn is None else (*outer, self.turn)
-
-    def meet(self, cells: Sequence[Cell]) -> None:
-        for cell in cells:
-            value: Any = cell._value
-            own = isinstance(value, Symbol) and value.owner is self._symbols
-            if not own and id(cell) not in self._known and not is_constant(cell):
-                self._capture(cell)
-
-    def _capture(self, cell: Any) -> None:
-        if self._outer is not None:
-            with self._outside():
-                self._outer.meet((cell,))
-        if id(cell._value) in self._symbols.params:  # two cells, with histories of their own, share a value
-            cell._value = alias(cell._value)
-        param = Node("input", (), (), cell.shape, cell.dtype)
-        self._symbols.params[id(cell._value)] = param
-        self._known.add(id(cell))
-        self.params.append(param)
-        self.captured.append(cell)
-        self._values.append(cell._value)
-
-    def meet_grad(self, cell: Cell, written: bool) -> None:
-        if self._outer is not None:
-            with self._outside():
-                self._outer.meet_grad(cell, written)
-
-    def depend_on(self, read: Callable[[], Any]) -> None:
-        if self._outer is not None:
-            self._outer.depend_on(read)
-
-    def from_host(self, host: Host) -> list[Tensor]:
-        with self._outside():
-            return (
-                [wrap(value) for value in host.produce()]
-                if self._outer is None
-                else self._outer.from_host(host)
-            )
-
-    @contextmanager
-    def _outside(self) -> Iterator[None]:
-        """Inside the block things are as they were around the loop."""
-        token = current_trace.set(self._outer)
-        try:
-            with use_device(self._device):
-                yield
-        finally:
-            current_trace.reset(token)
-
-    @contextmanager
-    def suspended(self) -> Iterator[None]:
-        with self._outside():
-            if self._outer is None:
-                yield
-            else:
-                with self._outer.suspended():
-                    yield

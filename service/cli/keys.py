@@ -66,8 +66,8 @@ def create(
 ) -> None:
     """Make a key and print it, which happens once.
 
-    ``--admin`` asks nobody: it is for whoever runs the system. It needs the Redis of GRADMILL_REDIS_URL or that
-    of the system on this data folder. Other keys are made by the server, asked with an admin's key.
+    ``--admin`` asks nobody: it is for whoever runs the system. It needs the Redis of GRADMILL_REDIS_URL, or
+    that of the system on this data folder. Other keys are made by the server, asked with an admin's key.
     """
     given = {key: value for key, value in limits.items() if value is not None}
     if admin:

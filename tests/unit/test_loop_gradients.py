@@ -203,3 +203,38 @@ def test_symbolic_numbers_of_turns_and_the_sizes_zero_and_one() -> None:
             right = given[name].grad
             if size or name == "w":
                 np.testing.assert_allclose(gradient.tolist(), torch_numbers(right), rtol=1e-12)
+
+
+@pytest.mark.parametrize("stop", ["never", "lanes", "all"])
+def test_first_gradients_have_the_same_bits_whatever_is_kept(stop: str) -> None:
+    """Also of constants of which a turn reads several rows."""
+    values = [RNG.normal(size=(3, 4)), RNG.uniform(0.6, 1.5, size=4), RNG.normal(size=(9, 4))]
+
+    def gradients(save: Any) -> list[bytes]:
+        x, rate, rows = (Tensor(value.tolist(), float64, requires_grad=True) for value in values)
+
+        def body(turn: Tensor, c: Tensor) -> Turn:
+            new = c * rate + c * c * 0.1 + rows[turn] * 0.1 + rows[(turn * 2) % 5] * rate
+            flags = {"never": None, "lanes": abs(new) > 1.5, "all": abs(new).sum() > 9.0}
+            return Turn(new, new.sin() * rate, flags[stop])
+
+        result = loop(9, body, x, save=save)
+        ((result.carries * result.carries).sum() + result.stacked.sum()).backward()
+        return [own.grad.tobytes() for own in (x, rate, rows) if own.grad is not None]
+
+    assert len(gradients("every")) == 3
+    assert gradients("every") == gradients("sqrt") == gradients("first")
+
+
+def test_gradients_of_what_is_only_stacked_and_of_loops_results() -> None:
+    w = Tensor([2.0, 3.0], float64, requires_grad=True)
+    loop(5, lambda turn, c: Turn(c, w * turn), ()).stacked.sum().backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [10.0, 10.0]
+    graph = Graph()
+    with graph:
+        p = graph.input("p", (2,), float64)
+        result = loop(3, lambda turn, c: c * p, p).carries
+        gradients = graph.differentiate((result * result).sum(), [result, p])
+    found = graph.interpret(gradients, {"p": [2.0, 3.0]})
+    assert [g.tolist() for g in found] == [[32.0, 162.0], [8 * 2.0**7, 8 * 3.0**7]]

@@ -58,7 +58,7 @@ def within(result: Result, value: float, slack: float = 0.0) -> bool:
 
 
 def test_uniforms_lie_strictly_inside_the_unit_interval_and_have_its_moments() -> None:
-    first, second = pairs_of_uniforms(key_of(1, 0, 0), 2, 3)
+    first, second = pairs_of_uniforms(key_of(1, 0, 0), 2, 3, BLOCK)
     for x in (np.array(first.tolist()), np.array(second.tolist())):
         assert x.min() > 0.0 and x.max() < 1.0
         assert abs(x.mean() - 0.5) < 0.01 and abs(x.var() - 1 / 12) < 0.003
@@ -68,7 +68,7 @@ def test_uniforms_lie_strictly_inside_the_unit_interval_and_have_its_moments() -
 
 
 def test_a_path_gets_the_same_draws_whatever_else_is_drawn() -> None:
-    one, three = (pairs_of_uniforms(key_of(5, 0, 2), blocks, 4)[0].tolist() for blocks in (1, 3))
+    one, three = (pairs_of_uniforms(key_of(5, 0, 2), blocks, 4, 1024)[0].tolist() for blocks in (1, 3))
     assert one[0] == three[0]
 
 
@@ -326,6 +326,28 @@ def test_greeks_that_cannot_be_estimated_say_why() -> None:
     assert set(found.greeks) == {"delta1", "delta2", "gamma1", "gamma2", "corr_sens"}
     assert found.greeks["gamma1"].value is None and "density" in found.greeks["gamma1"].method
     assert found.greeks["delta1"].value is not None and found.greeks["corr_sens"].value is not None
+
+
+# ---- early exercise
+
+
+def test_the_dual_bound_lies_above_and_the_rule_below() -> None:
+    put = {**CALL, "instrument": "bermudan", "type": "put", "exercise": {"n": 10}}
+    found = priced(put, paths=2**14, dual=True)
+    assert found.upper is not None and found.closed_form is not None
+    assert found.price - 3.5 * found.se <= found.closed_form.value
+    assert found.closed_form.value <= found.upper.price + 3.5 * found.upper.se
+    assert found.upper.price < 1.1 * found.closed_form.value
+    several = {
+        **CALL,
+        "instrument": "max_call",
+        "S": [100, 100],
+        "vol": [0.2, 0.2],
+        "corr": 0,
+        "exercise": {"n": 3},
+    }
+    del several["type"]
+    assert "no dual bound" in priced(several, paths=4096, dual=True, calibration_paths=4096).warnings[0]
 
 
 # ---- custom payoffs

@@ -395,3 +395,48 @@ def test_what_is_not_recorded_in_a_body_is_detached() -> None:
         result = loop(2, body, graph.input("c", (2,))).carries
     (node,) = [node for node in post_order([result._value.node]) if node.op == "loop"]
     assert [own.op for own in node.attrs[0].nodes].count("detach") == 2
+
+
+@needs_compiler
+def test_a_compiled_training_step_through_a_loop_has_the_bits_of_eager() -> None:
+    def run(compiled: bool) -> list[bytes]:
+        generator = Generator(4)
+        w = Tensor(generator.normal(3, 3) * 0.5, requires_grad=True)
+        b_ = Tensor(generator.normal(3), requires_grad=True)
+        optimiser = engine.optim.Adam([w, b_], lr=0.1)
+
+        def step(rows: Tensor, target: Tensor) -> Tensor:
+            def body(turn: Tensor, hidden: Tensor) -> Tensor:
+                return (hidden @ w + rows[turn] + b_ + generator.normal(2, 3) * 0.01).tanh()
+
+            hidden = loop(5, body, Tensor.zeros(2, 3)).carries
+            loss = ((hidden - target) * (hidden - target)).mean()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            return loss
+
+        own = engine.compile(step) if compiled else step
+        rows, target = generator.normal(5, 2, 3), generator.normal(2, 3)
+        losses = [own(rows, target) for _ in range(4)]
+        assert losses[-1].item() < losses[0].item()
+        return [x.tobytes() for x in (*losses, w, b_)]
+
+    assert run(compiled=True) == run(compiled=False)
+
+
+def test_the_gradient_in_eager_takes_no_turn_of_the_forward_loop_again() -> None:
+    class Counting(ReferenceDevice):
+        def __init__(self) -> None:
+            self.loops = 0
+
+        def run_region(self, op: str, attrs: Any, inputs: Any) -> Any:
+            self.loops += 1
+            return super().run_region(op, attrs, inputs)
+
+    device = Counting()
+    with use_device(device):
+        x = Tensor([1.0, 2.0], requires_grad=True)
+        result = loop(3, lambda turn, c: (c * c).sin(), x)
+        result.carries.sum().backward()
+    assert device.loops == 2

@@ -17,7 +17,7 @@ from engine.pricing.montecarlo.payoffs import payoff
 from engine.pricing.montecarlo.shifts import Shifts
 from engine.pricing.spec import Simulation, Spec
 from engine.record import Graph
-from engine.tensor import Tensor
+from engine.tensor import Tensor, cat
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MOST_DATES = 60
@@ -57,8 +57,11 @@ def _first_block(spec: Spec) -> tuple[list[list[float]], list[float]]:
         path = dynamics_of(spec).simulate(numbers, Shifts(), factors)
         targets = [path.spots(0), payoff(path) + zero]
     feeds = numbers.feeds(spec, graph.names(targets))
-    own = {"zero": Tensor.zeros(1, 1, dtype=float64), "key": key_of(spec.simulation.seed, 0, 0)}
-    spots, paid = graph.interpret(targets, {**feeds, **own})
+    found: list[tuple[Tensor, Tensor]] = []
+    for part in range(needs_of(spec).layout.parts):
+        own = {"zero": Tensor.zeros(1, 1, dtype=float64), "key": key_of(spec.simulation.seed, 0, part)}
+        found.append(graph.interpret(targets, {**feeds, **own}))
+    spots, paid = (cat(list(parts), -1) for parts in zip(*found, strict=True))
     return spots.tolist()[0], paid.tolist()[0]
 
 

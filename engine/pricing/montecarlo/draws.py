@@ -1,8 +1,10 @@
 """Random numbers by counter: which word of the generator a path, a date and a factor read.
 
-Blocks of 4,096 paths are drawn ``group`` at a time. A group has its own key, derived from the seed and the
-group's number; in it, the pair k of uniforms of path p in block b has the four words of the generator's block
-number (b·pairs + k)·4096 + p. So a path gets the same draws whatever runs beside it.
+Blocks of 4,096 paths are drawn ``group`` at a time, long paths in four ``parts`` of 1,024 lanes, whose
+arrays fit a core's cache. Each part of a group has its own key, derived from the seed and the part's number;
+in it, the pair k of uniforms of lane p in block b has the four words of the generator's block number
+(b·pairs + k)·lanes + p. Paths of a single normal share a pair: lane p has its first half, lane p + lanes / 2
+the second. So a path gets the same draws whatever runs beside it.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ from engine.random import derived_seed, words
 from engine.tensor import Tensor, cat
 
 PAIRS_A_GROUP = 64  # pairs of uniforms of one path for which a group is a single block
+LONG = 16  # pairs from which on a path is long
+LONG_LANES = 1024
 RNG = "philox4x32-10"
 LAYOUT = (
-    "key = splitmix64(seed, stream, group); uniforms 2k and 2k + 1 of a path, of 52 bits each, are words "
-    "(0, 1) and (2, 3) of the block (block·pairs + k)·4096 + path of call 0"
+    "key = splitmix64(seed, stream, part); uniforms 2k and 2k + 1 of a path, of 52 bits each, are words "
+    "(0, 1) and (2, 3) of the block (block·pairs + k)·lanes + lane of call 0"
 )
 
 
@@ -40,16 +44,31 @@ class Layout:
         """Blocks that share a key: many for short paths, so that one call computes them all."""
         return max(PAIRS_A_GROUP // max(self.pairs, 1), 1)
 
+    @property
+    def lanes(self) -> int:
+        """Paths of a block that are computed together."""
+        return LONG_LANES if self.pairs >= LONG else BLOCK
 
-def key_of(seed: int, stream: int, group: int) -> Tensor:
-    """The key of a group: uint32[2]."""
-    derived = derived_seed(seed, stream, group)
+    @property
+    def parts(self) -> int:
+        """Of a group, one after the other."""
+        return BLOCK // self.lanes
+
+    @property
+    def is_single(self) -> bool:
+        """Whether a path takes a single normal."""
+        return self.normals == 1 and self.uniforms == 0
+
+
+def key_of(seed: int, stream: int, part: int) -> Tensor:
+    """The key of a part, counted through all groups: uint32[2]."""
+    derived = derived_seed(seed, stream, part)
     return Tensor([derived & 0xFFFFFFFF, derived >> 32], uint32)
 
 
-def pairs_of_uniforms(key: Tensor, blocks: Dim, pairs: int) -> tuple[Tensor, Tensor]:
-    """Two float64[blocks, pairs, 4096] in (0, 1): (k + 1/2) / 2⁵² is never 0 nor 1."""
-    bits = words(key, Tensor(0, uint32), (blocks, pairs, BLOCK, 4))
+def pairs_of_uniforms(key: Tensor, blocks: Dim, pairs: int, lanes: int) -> tuple[Tensor, Tensor]:
+    """Two float64[blocks, pairs, lanes] in (0, 1): (k + 1/2) / 2⁵² is never 0 nor 1."""
+    bits = words(key, Tensor(0, uint32), (blocks, pairs, lanes, 4))
     return _unit(bits[..., 0], bits[..., 1]), _unit(bits[..., 2], bits[..., 3])
 
 

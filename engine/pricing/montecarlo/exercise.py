@@ -185,11 +185,10 @@ def _calibration_paths(spec: Spec) -> tuple[list[list[Tensor]], list[Tensor]]:
     found: list[list[Tensor]] = []
     for first in range(0, ceil(settings.calibration_paths / BLOCK), group):
         count = min(group, ceil(settings.calibration_paths / BLOCK) - first)
-        own = {
-            "key": key_of(settings.seed, STREAM, first // group),
-            "zero": Tensor.zeros(count, 1, 1, dtype=float64),
-        }
-        found.append(plan.run({**feeds, **own}))
+        zeros = Tensor.zeros(count, 1, 1, dtype=float64)
+        for part in range(needs.layout.parts):
+            key = key_of(settings.seed, STREAM, first // group * needs.layout.parts + part)
+            found.append(plan.run({**feeds, "key": key, "zero": zeros}))
     joined = [cat(list(parts), 0) for parts in zip(*found, strict=True)]
     dates = joined[0].shape[1]
     by_date = [[x[:, date].reshape(-1) for date in range(dates)] for x in joined]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from engine.core.dim import Dim
 from engine.core.dtype import float32, uint32
 from engine.normal import inverse_normal
-from engine.pricing.montecarlo.blocks import BLOCK
 from engine.pricing.montecarlo.draws import Layout, box_muller, pairs_of_uniforms
 from engine.pricing.montecarlo.numbers import Numbers
 from engine.pricing.montecarlo.rotation import rotation_of
@@ -46,7 +45,7 @@ def draw_factors(numbers: Numbers, settings: Simulation, blocks: Dim, needs: Nee
     """The factors of ``blocks`` blocks, mirrored partners behind them where the settings ask for them."""
     layout, dates = needs.layout, needs.dates
     if settings.qmc == "sobol":
-        u = sobol_uniforms(numbers, blocks, layout.normals + layout.uniforms)
+        u = sobol_uniforms(numbers, blocks, layout.normals + layout.uniforms, layout.lanes)
         z, rest = inverse_normal(u[:, : layout.normals]), u[:, layout.normals :]
     else:
         z, rest = _philox(numbers, settings, blocks, layout)
@@ -64,9 +63,12 @@ def draw_factors(numbers: Numbers, settings: Simulation, blocks: Dim, needs: Nee
 
 def _philox(numbers: Numbers, settings: Simulation, blocks: Dim, layout: Layout) -> tuple[Tensor, Tensor]:
     key = numbers.graph.input("key", (2,), uint32)
-    first, second = pairs_of_uniforms(key, blocks, layout.pairs)
-    pairs = (layout.normals + 1) // 2
     to_normals = box_muller if settings.normals == "box_muller" else _inverses
+    if layout.is_single:
+        z = cat(list(to_normals(*pairs_of_uniforms(key, blocks, 1, layout.lanes // 2))), 2)
+        return _matched(z) if settings.moment_matching else z, z[:, :0]
+    first, second = pairs_of_uniforms(key, blocks, layout.pairs, layout.lanes)
+    pairs = (layout.normals + 1) // 2
     z = _joined(*to_normals(first[:, :pairs], second[:, :pairs]), layout.normals)
     rest = _joined(first[:, pairs:], second[:, pairs:], layout.uniforms) if layout.uniforms else z[:, :0]
     if settings.moment_matching:
@@ -85,9 +87,10 @@ def _joined(first: Tensor, second: Tensor, count: int) -> Tensor:
 
 
 def _matched(z: Tensor) -> Tensor:
-    """Draws moved and scaled so that each has mean 0 and variance 1 over its block."""
-    centred = z - z.sum(2, True) * (1.0 / BLOCK)
-    return centred / ((centred * centred).sum(2, True) * (1.0 / BLOCK)).sqrt()
+    """Draws moved and scaled so that each has mean 0 and variance 1 over the lanes of its block."""
+    share = 1.0 / z.shape[2]
+    centred = z - z.sum(2, True) * share
+    return centred / ((centred * centred).sum(2, True) * share).sqrt()
 
 
 def _rotated(numbers: Numbers, settings: Simulation, z: Tensor) -> Tensor:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from math import expm1
 from typing import Any
 
-from engine.normal import inverse_normal
 from engine.pricing.montecarlo.numbers import Getters, Numbers
 from engine.pricing.montecarlo.paths import over_steps
 from engine.pricing.montecarlo.shifts import Shifts
@@ -24,7 +23,7 @@ LEAST_XI = 1e-5  # a variance that does not move is taken to move by this
 _TINY = 1e-300
 
 
-def returns(numbers: Numbers, shifts: Shifts, uniforms: Tensor) -> tuple[Tensor, Tensor]:
+def returns(numbers: Numbers, shifts: Shifts, normals: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
     """Mean (without r - q) and variance of each step's log return, [blocks, dates, paths], given the variance
     process.
     """
@@ -33,8 +32,7 @@ def returns(numbers: Numbers, shifts: Shifts, uniforms: Tensor) -> tuple[Tensor,
     v = v.broadcast_to(uniforms.shape[0], 1, uniforms.shape[2]).squeeze(1)
     k2, k34 = (_by_date(numbers, f"heston k{i}", _weights(i)) for i in (2, 3))
     decay, spread, rest, pull = (_by_date(numbers, f"heston {i}", _moments(i)) for i in range(4))
-    u = uniforms.permute(1, 0, 2)
-    z = inverse_normal(u)
+    z, u = normals.permute(1, 0, 2), uniforms.permute(1, 0, 2)
 
     def step(turn: Tensor, v: Tensor) -> Turn:
         a = k2[turn] + k34[turn] * 0.5

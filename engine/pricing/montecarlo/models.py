@@ -37,11 +37,12 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Dynamics:
-    """``uniforms`` that a step takes beside a normal for each asset; ``returns`` of each asset.
+    """``normals`` and ``uniforms`` that a step takes beside a normal for each asset; ``returns`` of each.
 
     A model whose returns are not normal makes its ``path`` itself, and has no density.
     """
 
+    normals: int = 0
     uniforms: int = 0
     returns: Callable[[Numbers, Shifts, Factors], list[Return]] | None = None
     path: Callable[[Numbers, Shifts, Factors, Tensor], tuple[Tensor, Tensor]] | None = None
@@ -135,7 +136,7 @@ def _merton(numbers: Numbers, shifts: Shifts, factors: Factors) -> list[Return]:
 
 
 def _heston(numbers: Numbers, shifts: Shifts, factors: Factors) -> list[Return]:
-    mean, spread = heston.returns(numbers, shifts, factors.uniforms[0])
+    mean, spread = heston.returns(numbers, shifts, factors.normals[1], factors.uniforms[0])
     return [Return(carry(numbers, shifts, 0) + mean, spread)]
 
 
@@ -172,7 +173,7 @@ def _displaced(numbers: Numbers, shifts: Shifts, factors: Factors, begin: Tensor
 _DYNAMICS: dict[type[Model], Dynamics] = {
     BlackScholes: Dynamics(returns=_black_scholes),
     MertonJumps: Dynamics(uniforms=1, returns=_merton),
-    Heston: Dynamics(uniforms=1, returns=_heston),
+    Heston: Dynamics(normals=1, uniforms=1, returns=_heston),
     Displaced: Dynamics(path=_displaced),
     Cev: Dynamics(path=euler.cev),
     LocalVol: Dynamics(path=euler.local_vol),
@@ -188,7 +189,7 @@ def needs_of(spec: Spec) -> Needs:
     """What a path of a request draws."""
     dynamics = dynamics_of(spec)
     bridged = isinstance(spec.product, p.Lookback) and spec.product.monitoring.times is None
-    return Needs(len(grid_of(spec).times), spec.market.assets, dynamics.uniforms, bridged)
+    return Needs(len(grid_of(spec).times), spec.market.assets + dynamics.normals, dynamics.uniforms, bridged)
 
 
 def form_of(spec: Spec) -> int:

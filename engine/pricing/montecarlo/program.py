@@ -27,7 +27,7 @@ from engine.pricing.montecarlo.tilt import is_tilted, tilted
 from engine.pricing.spec import Spec
 from engine.pricing.spec.fields import Constants
 from engine.record import Graph
-from engine.tensor import Tensor, where
+from engine.tensor import Tensor, cat, where
 from engine.tensor.cell import apply
 
 PROGRAMS_KEPT = 64
@@ -51,11 +51,24 @@ class Program:
     columns: tuple[Wanted, ...]
     control: Control | None
     needs: Needs
+    summing: Runner | None
+    """What sums the samples of all parts of blocks; None where there is one part, which sums them itself."""
 
-    def run(self, spec: Spec, feeds: Mapping[str, Tensor]) -> list[Row]:
-        """The sums of each block."""
-        own = self.numbers.feeds(spec, self.runner.names)
-        results = self.runner.run({**own, **feeds})
+    def feeds(self, spec: Spec) -> dict[str, Tensor]:
+        """The numbers of a request."""
+        return self.numbers.feeds(spec, self.runner.names)
+
+    def run(
+        self, feeds: Mapping[str, Tensor], parts: Sequence[Mapping[str, Tensor]], counted: Tensor
+    ) -> list[Row]:
+        """The sums of each block, of which ``counted`` samples are taken, from the draws of its ``parts``."""
+        if self.summing is None:
+            results = self.runner.run({**feeds, **parts[0], "counted": counted})
+        else:
+            found = [self.runner.run({**feeds, **part, "counted": counted}) for part in parts]
+            joined = [cat(list(own), 1) for own in zip(*found, strict=True)]
+            named = {f"samples {k}": x for k, x in enumerate(joined)}
+            results = self.summing.run({**named, "counted": counted})
         return list(zip(*[x.tolist() for x in results], strict=True))
 
 
@@ -87,23 +100,35 @@ def _record(spec: Spec) -> Program:
         blocks = graph.symbol("blocks")
         counted = graph.input("counted", (blocks, 1), float64)
         factors = draw_factors(numbers, settings, blocks, needs)
-        shape = (blocks, 1, BLOCK * (2 if settings.antithetic else 1))
+        lanes = needs.layout.lanes
+        shape = (blocks, 1, lanes * (2 if settings.antithetic else 1))
         pays = [payoff] if control is None else [payoff, control.payoff]
         if is_tilted(spec):
             factors, weight = tilted(numbers, factors)
             pays = [_times(own, weight) for own in pays]
-        found = [samples(Scene(numbers, dynamics_of(spec), factors, own, shape), columns) for own in pays]
-        kept = apply("iota", (), (blocks, BLOCK), 1, int64).astype(float64) < counted
-        outputs = [
-            total
-            for column in zip(*found, strict=True)
-            for total in _sums([_kept(x, kept, settings.antithetic) for x in column])
-        ]
-    return Program(_runner(graph, outputs), numbers, columns, control, needs)
+        scenes = [Scene(numbers, dynamics_of(spec), factors, own, shape) for own in pays]
+        found = [[_paired(x, shape[2], lanes) for x in samples(own, columns)] for own in scenes]
+        by_column = list(zip(*found, strict=True))
+        if lanes == BLOCK:
+            outputs = _sums(by_column, counted)
+        else:  # the zero tells how many blocks there are
+            outputs = [x + counted * 0.0 for column in by_column for x in column]
+    summing = None if lanes == BLOCK else _summing(len(by_column), len(pays))
+    return Program(_runner(graph, outputs), numbers, columns, control, needs, summing)
 
 
 def _times(pays: Callable[[Path], Tensor], weight: Tensor) -> Callable[[Path], Tensor]:
     return lambda path: pays(path) * weight
+
+
+def _summing(columns: int, each: int) -> Runner:
+    graph = Graph()
+    with graph:
+        blocks = graph.symbol("blocks")
+        counted = graph.input("counted", (blocks, 1), float64)
+        given = [graph.input(f"samples {k}", (blocks, BLOCK), float64) for k in range(columns * each)]
+        outputs = _sums([given[k * each : (k + 1) * each] for k in range(columns)], counted)
+    return _runner(graph, outputs)
 
 
 def _runner(graph: Graph, outputs: list[Tensor]) -> Runner:
@@ -116,22 +141,23 @@ def _runner(graph: Graph, outputs: list[Tensor]) -> Runner:
     return Runner(names, lambda feeds: graph.interpret(outputs, feeds))
 
 
-def _kept(x: Tensor, kept: Tensor, antithetic: bool) -> Tensor:
-    """The samples that count: of mirrored paths the mean of each pair."""
+def _paired(x: Tensor, given: int, lanes: int) -> Tensor:
+    """Samples in float64, [blocks, lanes]: of mirrored paths the mean of each pair."""
     x = x.astype(float64)
-    if antithetic:
-        x = (x[:, :BLOCK] + x[:, BLOCK:]) * 0.5
-    return where(kept, x, 0.0)
+    return x if given == lanes else (x[:, :lanes] + x[:, lanes:]) * 0.5
 
 
-def _sums(values: Sequence[Tensor]) -> list[Tensor]:
-    """Σy, Σy², and with a control x also Σx, Σx², Σxy, of each block."""
-    y = values[0]
-    own = [y.sum(1), (y * y).sum(1)]
-    if len(values) == 1:
-        return own
-    x = values[1]
-    return [*own, x.sum(1), (x * x).sum(1), (x * y).sum(1)]
+def _sums(columns: Sequence[Sequence[Tensor]], counted: Tensor) -> list[Tensor]:
+    """Σy, Σy², and with a control x also Σx, Σx², Σxy, of each block and column, over what counts."""
+    blocks = counted.shape[0]
+    kept = apply("iota", (), (blocks, BLOCK), 1, int64).astype(float64) < counted
+    sums = []
+    for column in columns:
+        y, *controls = [where(kept, x, 0.0) for x in column]
+        sums += [y.sum(1), (y * y).sum(1)]
+        for x in controls:
+            sums += [x.sum(1), (x * x).sum(1), (x * y).sum(1)]
+    return sums
 
 
 def _form(spec: Spec) -> tuple[Any, ...]:

@@ -151,6 +151,7 @@ class _Plan:
         self.spec = spec
         self.program = program
         self.settings = settings
+        self.feeds = program.feeds(spec)
         self.mirrors = 2 if settings.antithetic else 1
         self.is_quasi = settings.qmc == "sobol"
         samples = ceil((settings.paths or usual.FIRST_PATHS) / self.mirrors)
@@ -171,15 +172,19 @@ class _Plan:
         """The sums and the number of samples of each block of a group."""
         blocks = range(group * self.group, min((group + 1) * self.group, self.blocks))
         counts = [self._count(block) for block in blocks]
-        feeds = {"counted": Tensor([[float(count)] for count in counts], float64)}
-        if self.is_quasi:
-            dimensions = self.program.needs.layout.normals + self.program.needs.layout.uniforms
-            seeds = scramble_seeds(self.settings.seed, group, dimensions)
-            feeds["first"] = Tensor([[(block - blocks[0]) * BLOCK] for block in blocks], uint32)
-            feeds["scramble"] = Tensor([seeds] * len(blocks), uint32)
-        else:
-            feeds["key"] = key_of(self.settings.seed, PATHS_STREAM, group)
-        return self.program.run(self.spec, feeds), counts
+        counted = Tensor([[float(count)] for count in counts], float64)
+        layout = self.program.needs.layout
+        parts = [self._draws(group, part, len(blocks)) for part in range(layout.parts)]
+        return self.program.run(self.feeds, parts, counted), counts
+
+    def _draws(self, group: int, part: int, blocks: int) -> dict[str, Tensor]:
+        """What a part of a group is drawn from."""
+        layout = self.program.needs.layout
+        if not self.is_quasi:
+            return {"key": key_of(self.settings.seed, PATHS_STREAM, group * layout.parts + part)}
+        seeds = scramble_seeds(self.settings.seed, group, layout.normals + layout.uniforms)
+        first = [[block * BLOCK + part * layout.lanes] for block in range(blocks)]
+        return {"first": Tensor(first, uint32), "scramble": Tensor([seeds] * blocks, uint32)}
 
     def _count(self, block: int) -> int:
         if self.is_quasi:

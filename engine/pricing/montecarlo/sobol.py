@@ -12,7 +12,6 @@ from functools import lru_cache
 
 from engine.core.dim import Dim
 from engine.core.dtype import float64, int64, uint32
-from engine.pricing.montecarlo.blocks import BLOCK
 from engine.pricing.montecarlo.numbers import Numbers
 from engine.random import derived_seed
 from engine.tensor import Tensor
@@ -23,8 +22,8 @@ _HASH = (0x6C50B47C, 0xB82F1E52, 0xC7AFE638, 0x8D22F6E6)
 _STARTS = 0x50B01  # the stream of starting numbers
 
 
-def sobol_uniforms(numbers: Numbers, blocks: Dim, dimensions: int) -> Tensor:
-    """float64[blocks, dimensions, 4096] in (0, 1): each block has its replicate's scrambling.
+def sobol_uniforms(numbers: Numbers, blocks: Dim, dimensions: int, lanes: int) -> Tensor:
+    """float64[blocks, dimensions, lanes] in (0, 1): each block has its replicate's scrambling.
 
     Inputs: ``first`` uint32[blocks, 1], the number of a block's first point; ``scramble`` uint32[blocks,
     dimensions], the seeds.
@@ -35,7 +34,7 @@ def sobol_uniforms(numbers: Numbers, blocks: Dim, dimensions: int) -> Tensor:
     table = numbers.table(
         "directions", lambda spec: reversed_directions(dimensions), uint32, (BITS, dimensions)
     )
-    lane = apply("iota", (), (blocks, BLOCK), 1, int64).astype(uint32)
+    lane = apply("iota", (), (blocks, lanes), 1, int64).astype(uint32)
     point = (lane + first).unsqueeze(1)
     x: Tensor | None = None
     for bit in range(BITS):
