@@ -250,7 +250,7 @@ def test_gradients_of_random_loops(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=15)
 @draw(seed=st.integers(0, 2**32 - 1))
 def test_gradients_of_many_random_loops(seed: int) -> None:
     pool, targets = with_loops(seed)
