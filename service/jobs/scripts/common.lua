@@ -104,6 +104,19 @@ local function used_bytes(owner)
   return tonumber(redis.call('HGET', PREFIX .. 'usage:' .. owner, 'bytes') or 0)
 end
 
+-- Puts the bytes of what a job's checkpoints hold now on its owner's account.
+local function settle(job)
+  local total = 0
+  for _, entry in ipairs(redis.call('HVALS', key_of(job.id) .. ':checkpoints')) do
+    local manifest = cjson.decode(entry)
+    for part, bytes in pairs(manifest.bytes or {}) do
+      total = total + (manifest[part] and bytes or 0)
+    end
+  end
+  charge(job.owner, total - (tonumber(job.bytes) or 0))
+  redis.call('HSET', key_of(job.id), 'bytes', string.format('%.0f', total))
+end
+
 local function count(job, state, by)
   if not TERMINAL[state] then
     redis.call('HINCRBY', PREFIX .. 'usage:' .. job.owner, state, by)
