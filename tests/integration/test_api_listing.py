@@ -75,6 +75,15 @@ def test_the_list_is_cut_at_times_of_creation(api: Api, jobs: list[dict[str, Any
         assert listed(api, **params) == expected[::-1]
 
 
+def test_a_filter_looks_past_many_jobs_that_do_not_fit(api: Api) -> None:
+    api.redis.flushall()
+    first = api.submit()["id"]
+    second = api.submit()["created_at"]
+    for _ in range(600):
+        calls.run(api.redis, calls.accept(calls.NewJob(new_id("job"), "train", BATCH, {})))
+    assert listed(api, created_before=second) == [first]
+
+
 def test_an_ambiguous_time_and_too_many_entries_are_refused(api: Api) -> None:
     for params, param in (
         ({"created_after": "2026-01-01T00:00:00"}, "created_after"),
