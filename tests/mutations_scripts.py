@@ -400,7 +400,7 @@ ROWS = [
     ),
     (
         "checkpoints cost their owner nothing",
-        "service/jobs/scripts/checkpoint.lua",
+        COMMON,
         "  charge(job.owner, total - (tonumber(job.bytes) or 0))",
         "",
         "tests/integration/test_api_quotas.py",
@@ -413,6 +413,14 @@ ROWS = [
         "if false then",
         "tests/integration/test_numerics.py",
         "test_a_job_of_mixed_numerics_is_marked",
+    ),
+    (
+        "a migration that is done again counts twice",
+        "service/jobs/scripts/migrate_2.lua",
+        "if (job or file) and redis.call('SADD', DONE, id) == 1 then",
+        "if job or file then",
+        "tests/integration/test_migrations.py",
+        "test_a_migration_that_is_interrupted_counts_nothing_twice",
     ),
     # Files and models
     (
