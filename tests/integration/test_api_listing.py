@@ -111,7 +111,11 @@ def test_owners_take_turns_and_the_place_says_whose_turn_comes_when(api: Api) ->
     for owner in owners:
         new = calls.NewJob(new_id("job"), "train", BATCH, {}, owner=owner)
         ids.append(calls.run(api.redis, calls.accept(new)).job)
-    order = sorted(ids, key=lambda job: calls.run(api.redis, calls.place(job)).place)
+    places = dict(zip(ids, calls.run(api.redis, calls.places(ids)), strict=True))
+    order = sorted(ids, key=lambda job: places[job].place)
+    assert {job["id"]: job["queue_position"] for job in api.http.get("/v1/jobs").json()["data"]} == {
+        job: place.place for job, place in places.items()
+    }
     worker = api.worker()
     claimed = [worker.claim().job for _ in ids]
     assert [job.id for job in claimed] == order
