@@ -55,6 +55,19 @@ class Local:
     lanes: int
     cost: int
 
+    def reading(self, instead: Callable[[Access], Access]) -> Local:
+        """The same loop, where what is outside is read as ``instead`` says."""
+        return replace(
+            self,
+            init=tuple([instead(access) for access in self.init]),
+            count=None if self.count is None else instead(self.count),
+            reads={node: [instead(access) for access in own] for node, own in self.reads.items()},
+            next=tuple([instead(access) for access in self.next]),
+            slices={number: instead(access) for number, access in self.slices.items()},
+            stop=None if self.stop is None else instead(self.stop),
+            outside=[instead(access) for access in self.outside],
+        )
+
     def is_stack(self, item: Node) -> bool:
         return bool(item.attrs[0] > len(self.carries))
 

@@ -158,6 +158,10 @@ def _apply(fusion: Fusion, choice: _Choice) -> bool:
         if isinstance(step, Cluster):
             for node, reads in step.reads.items():
                 step.reads[node] = [_instead(access, copies, choice.node) for access in reads]
+                if node in fusion.loops:
+                    fusion.loops[node] = fusion.loops[node].reading(
+                        lambda access: _instead(access, copies, choice.node)
+                    )
         elif isinstance(step, Single):
             step.accesses = [_instead(access, copies, choice.node) for access in step.accesses]
     return True

@@ -34,11 +34,15 @@ def _of_model(spec: Spec) -> list[str]:
 def _of_product(spec: Spec) -> list[str]:
     product = spec.product
     steps = len(grid_of(spec).contract)
-    if isinstance(product, p.American):
-        low = f"exercise at {steps} dates instead of any time, by a rule that is not the best: low"
-        return [low]
-    if isinstance(product, p.Bermudan | p.MaxCall):
-        return ["the exercise rule is not the best: low"]
+    if isinstance(product, p.American | p.Bermudan | p.MaxCall):
+        found = (
+            []
+            if not isinstance(product, p.American)
+            else [f"exercise at {steps} dates, not at any time: low"]
+        )
+        if spec.greeks:
+            found.append("Greeks take the exercise rule for the best one: of the order of a percent")
+        return [*found, "the exercise rule is not the best: low"]
     if isinstance(product, p.Asian) and product.averaging.continuous:
         return [f"the integral by {steps} trapezoids: of second order in the step"]
     monitoring = getattr(product, "monitoring", None)

@@ -11,6 +11,7 @@ from engine.pricing.bias import bias_of
 from engine.pricing.checks import checks
 from engine.pricing.implied import implied_vol
 from engine.pricing.montecarlo.draws import LAYOUT, RNG
+from engine.pricing.montecarlo.dual import has_dual, upper_bound
 from engine.pricing.montecarlo.greeks import method_of, refusal
 from engine.pricing.montecarlo.program import program_of
 from engine.pricing.montecarlo.run import Part, Simulated, combined, simulated, simulated_shard
@@ -26,7 +27,6 @@ from engine.pricing.result import (
     Greek,
     ImpliedVolResult,
     Result,
-    Seconds,
 )
 from engine.pricing.spec import Spec, SpecError, describe
 from engine.pricing.spec import products as p
@@ -124,14 +124,22 @@ def _result(spec: Spec, found: Simulated, known: Exact | None) -> Result:
         n_effective=found.samples,
         draws=Draws(settings.seed, "sobol, owen scrambled" if settings.qmc == "sobol" else RNG, LAYOUT),
         closed_form=known,
+        upper=upper_bound(spec) if settings.dual and has_dual(spec) else None,
         z=None if error is None or own.se == 0.0 else error / own.se,
         greeks=_greeks(spec, found),
         convergence=found.convergence,
         checks=checks(spec, own.value, own.se),
-        seconds=Seconds(paths=found.seconds),
+        seconds=found.seconds,
         path_steps_per_s=steps / found.seconds if found.seconds > 0.0 else None,
-        warnings=found.warnings,
+        warnings=(*found.warnings, *_warnings(spec)),
     )
+
+
+def _warnings(spec: Spec) -> tuple[str, ...]:
+    settings = settings_of(spec)
+    if settings.dual and not has_dual(spec):
+        return ("no dual bound: it is for early exercise on one asset under black_scholes",)
+    return ()
 
 
 def _method(spec: Spec) -> str:

@@ -69,16 +69,6 @@ class Draws:
 
 
 @dataclass(frozen=True, slots=True)
-class Seconds:
-    """Where the time of a simulation went."""
-
-    rng: float = 0.0
-    paths: float = 0.0
-    payoff: float = 0.0
-    adjoint: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Result:
     """The answer to a request.
 
@@ -103,7 +93,7 @@ class Result:
     greeks: Mapping[str, Greek] = field(default_factory=dict)
     convergence: tuple[Estimate, ...] = ()
     checks: tuple[Check, ...] = ()
-    seconds: Seconds | None = None
+    seconds: float | None = None
     path_steps_per_s: float | None = None
     warnings: tuple[str, ...] = ()
 

@@ -56,6 +56,8 @@ def answer_lines(number: int, answer: dict[str, Any]) -> list[str]:
     if exact is not None and answer["n_paths"]:
         z = "" if answer["z"] is None else f", z = {answer['z']:+.2f}"
         rows.append(("exact", f"{exact['value']!r}{z} ({exact['method']})"))
+    if answer.get("upper"):
+        rows.append(("upper bound", f"{answer['upper']['price']!r} ± {_number(answer['upper']['se'])}"))
     for name, greek in answer["greeks"].items():
         value = "not defined" if greek["value"] is None else f"{greek['value']:.6g} ± {_number(greek['se'])}"
         rows.append((name, f"{value}  {greek['method']}, {greek['unit']}"))

@@ -328,6 +328,28 @@ def test_greeks_that_cannot_be_estimated_say_why() -> None:
     assert found.greeks["delta1"].value is not None and found.greeks["corr_sens"].value is not None
 
 
+# ---- early exercise
+
+
+def test_the_dual_bound_lies_above_and_the_rule_below() -> None:
+    put = {**CALL, "instrument": "bermudan", "type": "put", "exercise": {"n": 10}}
+    found = priced(put, paths=2**14, dual=True)
+    assert found.upper is not None and found.closed_form is not None
+    assert found.price - 3.5 * found.se <= found.closed_form.value
+    assert found.closed_form.value <= found.upper.price + 3.5 * found.upper.se
+    assert found.upper.price < 1.1 * found.closed_form.value
+    several = {
+        **CALL,
+        "instrument": "max_call",
+        "S": [100, 100],
+        "vol": [0.2, 0.2],
+        "corr": 0,
+        "exercise": {"n": 3},
+    }
+    del several["type"]
+    assert "no dual bound" in priced(several, paths=4096, dual=True, calibration_paths=4096).warnings[0]
+
+
 # ---- custom payoffs
 
 

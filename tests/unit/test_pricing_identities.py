@@ -190,6 +190,33 @@ def test_models_without_their_particularity_are_black_scholes() -> None:
         assert found.value == pytest.approx(plain, rel=1e-12), model["name"]
 
 
+MODELS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"name": "black_scholes"}, {"vol": 0.2}),
+    ({"name": "heston", "params": {"v0": 0.04, "kappa": 2, "theta": 0.06, "xi": 0.7, "rho": -0.6}}, {}),
+    ({"name": "cev", "params": {"delta": 2, "beta": 0.5}}, {}),
+    ({"name": "displaced", "params": {"shift": 40}}, {"vol": 0.15}),
+    ({"name": "merton", "params": {"lam": 1, "mu_j": -0.1, "sigma_j": 0.2}}, {"vol": 0.15}),
+]
+
+
+@pytest.mark.parametrize(("model", "more"), MODELS, ids=lambda part: part.get("name", ""))
+def test_digitals_are_slopes_of_options_in_the_strike(model: dict[str, Any], more: dict[str, Any]) -> None:
+    def at(instrument: str, strike: float, **fields: Any) -> float:
+        request = {"S": 100, "K": strike, "T": 1, "r": 0.05, "q": 0.02, "model": model, **more, **fields}
+        found = exact(read_spec({"instrument": instrument, **request}), ())
+        assert found is not None
+        return found.value
+
+    h = 0.05
+    for type_, sign in (("call", -1.0), ("put", 1.0)):
+        steps = [at("european", 105 + k * h, type=type_) for k in (-2, -1, 1, 2)]
+        slope = (steps[0] - 8 * steps[1] + 8 * steps[2] - steps[3]) / (12 * h)
+        cash = at("digital", 105, type=type_)
+        assert cash == pytest.approx(sign * slope, abs=1e-8)
+        asset = at("digital", 105, type=type_, pays="asset")
+        assert sign * (105 * cash - asset) == pytest.approx(at("european", 105, type=type_), abs=1e-9)
+
+
 def test_american_calls_without_yield_are_european() -> None:
     assert value("american", type="call") == pytest.approx(value("european", type="call"), rel=1e-14)
     assert value("american", type="put", r=0) == pytest.approx(value("european", type="put", r=0), rel=1e-14)

@@ -104,6 +104,13 @@ def in_the_money(kind: str, mean: float, strike: float, s: float, asset: bool) -
     return amount * cdf(sign * (d1 if asset else d2))
 
 
+def digital_payoff(product: Digital, mean: float, chance: float, held: float) -> float:
+    """What one unit pays on average, from P(S > strike) and the means of S there and everywhere."""
+    if product.pays == "asset":
+        return held if product.type == "call" else mean - held
+    return chance if product.type == "call" else 1.0 - chance
+
+
 def gap(spec: Spec) -> float:
     product = spec.product
     assert isinstance(product, Gap)

@@ -7,11 +7,11 @@ from cmath import log as clog
 from cmath import sqrt as csqrt
 from math import exp, expm1, log, pi, sqrt
 
-from engine.pricing.analytic.black import black, forward
+from engine.pricing.analytic.black import digital_payoff, forward, in_the_money
 from engine.pricing.analytic.method import Method
 from engine.pricing.numerics.quadrature import legendre
 from engine.pricing.spec import Heston, Spec
-from engine.pricing.spec.products import European, VarianceSwap
+from engine.pricing.spec.products import Digital, European, VarianceSwap
 
 _RULE = legendre(16)
 _SMALL = 1e-16
@@ -51,44 +51,66 @@ def _log_1p(z: complex) -> complex:
 
 
 def european(spec: Spec) -> float:
-    """Lewis's integral along Im u = -1/2, less that of the lognormal law with the same mean variance.
+    product = spec.product
+    assert isinstance(product, European)
+    mean, discount = forward(spec), spec.market.discount(spec.expiry)
+    chance, held = _beyond(spec, product.strike)
+    call = held - product.strike * chance
+    return discount * (call if product.type == "call" else call - mean + product.strike)
+
+
+def digital(spec: Spec) -> float:
+    product = spec.product
+    assert isinstance(product, Digital)
+    value = digital_payoff(product, forward(spec), *_beyond(spec, product.strike))
+    return spec.market.discount(spec.expiry) * product.payout * value
+
+
+def _beyond(spec: Spec, strike: float) -> tuple[float, float]:
+    """P(S > strike) at expiry, and the mean of S there.
+
+    Lewis's integral along Im u = -1/2, less that of the lognormal law with the same mean variance, gives the
+    call; its derivative in the strike is the probability.
+    """
+    model, time, mean = spec.model, spec.expiry, forward(spec)
+    assert isinstance(model, Heston)
+    variance = mean_variance(model, time)
+    s = sqrt(variance)
+    chance, held = (in_the_money("call", mean, strike, s, asset) for asset in (False, True))
+    if mean <= 0.0 or strike <= 0.0 or variance <= 0.0 or model.xi == 0.0:
+        return chance, held
+    k = log(mean / strike)
+    level, slope = _difference(model, time, k, variance)
+    more = sqrt(mean / strike) / pi * (0.5 * level - slope)
+    return chance + more, held + strike * more - sqrt(mean * strike) / pi * level
+
+
+def _difference(model: Heston, time: float, k: float, variance: float) -> tuple[float, float]:
+    """The integral over u > 0 of Re exp(i u k) (heston - lognormal) / (u^2 + 1/4), and its slope in k.
 
     The difference decays at both ends; panels widen away from 0, and end where nothing more is added.
     """
-    product, model, time = spec.product, spec.model, spec.expiry
-    assert isinstance(product, European) and isinstance(model, Heston)
-    mean, strike, discount = forward(spec), product.strike, spec.market.discount(time)
-    variance = mean_variance(model, time)
-    value = black(product.type, mean, strike, sqrt(variance))
-    if mean <= 0.0 or strike <= 0.0 or variance <= 0.0 or (model.xi == 0.0):
-        return discount * value
-    k = log(mean / strike)
-    return discount * (value - sqrt(mean * strike) / pi * _difference(model, time, k, variance))
-
-
-def _difference(model: Heston, time: float, k: float, variance: float) -> float:
-    """The integral over u > 0 of Re exp(i u k) (heston - lognormal) / (u^2 + 1/4)."""
     skew = abs(model.rho) / model.xi * (model.v0 + model.kappa * model.theta * time)
     # skew is the phase's slope far out; where the law is near lognormal, that is beyond all that counts
     turning = abs(k) + min(skew, 4.0 * sqrt(variance))
     longest = 12.0 / (turning + 1e-3)
-    total, start, width = 0.0, 0.0, min(0.5, longest)
+    level, slope, start, width = 0.0, 0.0, 0.0, min(0.5, longest)
     for _ in range(_MOST_PANELS):
         half = 0.5 * width
         size = 0.0
         for node, weight in _RULE:
             u = start + half * (1.0 + node)
             q = u * u + 0.25
-            turn = cexp(1j * u * k)
             gap = cexp(log_characteristic(model, u - 0.5j, time)) - exp(-0.5 * variance * q)
-            term = weight * (turn * gap).real / q
-            total += half * term
+            turned = cexp(1j * u * k) * gap
+            level += half * weight * turned.real / q
+            slope -= half * weight * u * turned.imag / q
             size = max(size, abs(gap) / q)
         start += width
         width = min(max(0.5, 0.5 * start), longest)
         if size * start < _SMALL:
             break
-    return total
+    return level, slope
 
 
 def variance_swap(spec: Spec) -> float:
@@ -103,14 +125,17 @@ def is_continuous_swap(spec: Spec) -> bool:
     return spec.product.monitoring.kind == "continuous"
 
 
+_SOURCE = "Heston (1993); Lewis (2000): one integral; Andersen, Lake (2018): the lognormal part taken out"
+
 METHODS = (
     Method(
         European,
         Heston,
         "quadrature",
-        "Heston (1993); Lewis (2000): one integral; Andersen, Lake (2018): the lognormal part taken out",
+        _SOURCE,
         european,
     ),
+    Method(Digital, Heston, "quadrature", _SOURCE, digital),
     Method(
         VarianceSwap,
         Heston,

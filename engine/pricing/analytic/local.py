@@ -4,51 +4,88 @@ from __future__ import annotations
 
 from math import expm1, sqrt
 
-from engine.pricing.analytic.black import black, forward
+from engine.pricing.analytic.black import digital_payoff, forward, in_the_money
 from engine.pricing.analytic.method import Method
 from engine.pricing.numerics.chi_square import noncentral
 from engine.pricing.spec import Cev, Displaced, Spec
-from engine.pricing.spec.products import European
+from engine.pricing.spec.products import Digital, European
 
 _SMALLEST_GAP = 1e-3
 """Elasticities nearer to 1 need a series of more than a million terms."""
 
 
 def cev_serves(spec: Spec) -> bool:
-    """Constant rates; beta is 1, or below it by enough for the series; the spot can move."""
+    """Constant rates; beta is 1, or below it by enough for the series."""
     market, model = spec.market, spec.model
-    assert isinstance(model, Cev) and isinstance(spec.product, European)
+    assert isinstance(model, Cev)
     steady = market.rate.is_constant and market.yields[0].is_constant and not market.dividends
     gap = 1.0 - model.beta
     return steady and (gap == 0.0 or gap >= _SMALLEST_GAP)
 
 
 def cev(spec: Spec) -> float:
-    """The law of the spot is a noncentral chi-square one, with what reaches 0 staying there."""
-    product, market, time, model = spec.product, spec.market, spec.expiry, spec.model
-    assert isinstance(product, European) and isinstance(model, Cev)
-    mean, strike, discount = forward(spec), product.strike, market.discount(time)
+    product = spec.product
+    assert isinstance(product, European)
+    return _european(spec, product, *_cev_beyond(spec, product.strike))
+
+
+def cev_digital(spec: Spec) -> float:
+    product = spec.product
+    assert isinstance(product, Digital)
+    return _digital(spec, product, *_cev_beyond(spec, product.strike))
+
+
+def _european(spec: Spec, product: European, chance: float, held: float) -> float:
+    call = held - product.strike * chance
+    value = call if product.type == "call" else call - forward(spec) + product.strike
+    return spec.market.discount(spec.expiry) * value
+
+
+def _digital(spec: Spec, product: Digital, chance: float, held: float) -> float:
+    value = digital_payoff(product, forward(spec), chance, held)
+    return spec.market.discount(spec.expiry) * product.payout * value
+
+
+def _cev_beyond(spec: Spec, strike: float) -> tuple[float, float]:
+    """P(S > strike) at expiry, and the mean of S there.
+
+    The law of the spot is a noncentral chi-square one, with what reaches 0 staying there.
+    """
+    market, time, model = spec.market, spec.expiry, spec.model
+    assert isinstance(model, Cev)
+    mean = forward(spec)
     if model.beta == 1.0 or mean <= 0.0 or strike <= 0.0 or model.scale == 0.0:
-        return discount * black(product.type, mean, strike, model.scale * sqrt(time))
+        s = model.scale * sqrt(time)
+        return in_the_money("call", mean, strike, s, False), in_the_money("call", mean, strike, s, True)
     power = 2.0 * (1.0 - model.beta)
     carry = market.carry(0, 0.0, time) * power
     clock = expm1(carry) / carry * time if carry != 0.0 else time
     k = 2.0 / (model.scale**2 * power * power * clock)
     x, y = k * mean**power, k * strike**power
-    below, above = noncentral(2.0 * x, 2.0 / power, 2.0 * y), noncentral(2.0 * y, 2.0 + 2.0 / power, 2.0 * x)
-    if product.type == "call":
-        return discount * (mean * (1.0 - above) - strike * below)
-    return discount * (strike * (1.0 - below) - mean * above)
+    chance = noncentral(2.0 * x, 2.0 / power, 2.0 * y)
+    return chance, mean * (1.0 - noncentral(2.0 * y, 2.0 + 2.0 / power, 2.0 * x))
 
 
 def displaced(spec: Spec) -> float:
-    product, model, market, time = spec.product, spec.model, spec.market, spec.expiry
-    assert isinstance(product, European) and isinstance(model, Displaced)
-    mean, strike = forward(spec) + model.shift, product.strike + model.shift
-    sign = 1.0 if product.type == "call" else -1.0
-    s = sqrt(market.variance(0, 0.0, time))
-    value = black(product.type, mean, strike, s) if strike > 0.0 else max(sign * (mean - strike), 0.0)
-    return market.discount(time) * value
+    product = spec.product
+    assert isinstance(product, European)
+    return _european(spec, product, *_displaced_beyond(spec, product.strike))
+
+
+def displaced_digital(spec: Spec) -> float:
+    product = spec.product
+    assert isinstance(product, Digital)
+    return _digital(spec, product, *_displaced_beyond(spec, product.strike))
+
+
+def _displaced_beyond(spec: Spec, strike: float) -> tuple[float, float]:
+    """The same where the forward, displaced, is lognormal."""
+    model = spec.model
+    assert isinstance(model, Displaced)
+    mean, level = forward(spec) + model.shift, strike + model.shift
+    s = sqrt(spec.market.variance(0, 0.0, spec.expiry))
+    chance, held = (in_the_money("call", mean, level, s, asset) for asset in (False, True))
+    return chance, held - model.shift * chance
 
 
 def displaced_serves(spec: Spec) -> bool:
@@ -57,21 +94,12 @@ def displaced_serves(spec: Spec) -> bool:
     return forward(spec) + spec.model.shift > 0.0
 
 
+_CEV = "Cox (1975), Schroder (1989): Computing the constant elasticity of variance formula"
+_DISPLACED = "Rubinstein (1983): Displaced diffusion"
+
 METHODS = (
-    Method(
-        European,
-        Cev,
-        "series",
-        "Cox (1975), Schroder (1989): Computing the constant elasticity of variance formula",
-        cev,
-        cev_serves,
-    ),
-    Method(
-        European,
-        Displaced,
-        "closed form",
-        "Rubinstein (1983): Displaced diffusion",
-        displaced,
-        displaced_serves,
-    ),
+    Method(European, Cev, "series", _CEV, cev, cev_serves),
+    Method(European, Displaced, "closed form", _DISPLACED, displaced, displaced_serves),
+    Method(Digital, Cev, "series", _CEV, cev_digital, cev_serves),
+    Method(Digital, Displaced, "closed form", _DISPLACED, displaced_digital, displaced_serves),
 )

@@ -108,13 +108,17 @@ def samples(scene: Scene, columns: Sequence[Wanted]) -> list[Tensor]:
         found = scene.dynamics.density(scene.numbers, beside, scene.factors)
         assert found is not None
         normals, ratio = found
-        factors = replace(scene.factors, normals=[normals, *scene.factors.normals[1:]])
-        y = scene.pays(scene.dynamics.simulate(scene.numbers, along, factors))
+        y = _along(scene, along, replace(scene.factors, normals=[normals, *scene.factors.normals[1:]]))
     else:
-        path = scene.dynamics.simulate(scene.numbers, along, scene.factors)
-        y = scene.pays(path)
-        y = y if path.weight is None else y * path.weight
+        y = _along(scene, along, scene.factors)
     return [y, *_derivatives(scene, y, columns, (along, beside), ratio)]
+
+
+def _along(scene: Scene, shifts: Shifts, factors: Factors) -> Tensor:
+    """The payoff of paths that move with the market."""
+    path = scene.dynamics.simulate(scene.numbers, shifts, factors)
+    y = scene.pays(path)
+    return y if path.weight is None else y * path.weight
 
 
 def _weighted(scene: Scene, shifts: Shifts) -> Tensor:
