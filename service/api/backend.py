@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ from service.blobs import CollectedStore, open_folder
 from service.errors import NotFoundError
 from service.ids import is_id
 from service.jobs import tickets
-from service.jobs.calls import NOWHERE, Place, arun, place
+from service.jobs.calls import NOWHERE, Place, arun, places
 from service.jobs.connection import aconnect, connect
 from service.jobs.records import JobRecord, job_record, key, text
 from service.settings import Settings
@@ -93,7 +93,13 @@ class Backend:
 
     async def place(self, job: JobRecord) -> Place:
         """Where the job stands in its lane's queue."""
-        return await arun(self.redis, place(job.id)) if job.state == "queued" else NOWHERE
+        return (await self.places([job]))[job.id]
+
+    async def places(self, jobs: Sequence[JobRecord]) -> dict[str, Place]:
+        """Where each of the jobs stands in its lane's queue."""
+        queued = [job.id for job in jobs if job.state == "queued"]
+        found = await arun(self.redis, places(queued)) if queued else []
+        return {job.id: NOWHERE for job in jobs} | dict(zip(queued, found, strict=True))
 
     def end_streams(self) -> None:
         """Ends what is open without an end of its own. From the loop's thread only."""

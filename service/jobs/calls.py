@@ -17,7 +17,7 @@
 | ``leave(worker, lane)`` | whether it was on the list |
 | ``held(worker)`` | :class:`Held`, or None: what a parent releases when its child has died |
 | ``lane_state(lane)`` | :class:`LaneState` |
-| ``place(job)`` | :class:`Place` |
+| ``places(jobs)`` | :class:`Place` of each |
 
 A **verb** says what the attempt does next: ``go``; ``cancel``: stop and ``finish(…, "cancelled")``;
 ``pause``: checkpoint and ``release(…, "pause")``; ``fenced``: the job is no longer yours, write nothing more;
@@ -409,6 +409,10 @@ class Place:
 NOWHERE = Place(0, 0)
 
 
-def place(job: str) -> Call[Place]:
-    """Where a job stands in its lane's queue."""
-    return Call(script("place"), (job,), lambda reply: Place(int(reply[0]), int(reply[1])))
+def places(jobs: Sequence[str]) -> Call[list[Place]]:
+    """Where jobs stand in the queues of their lanes."""
+    return Call(
+        script("place"),
+        tuple(jobs),
+        lambda reply: [Place(int(reply[i]), int(reply[i + 1])) for i in range(0, len(reply), 2)],
+    )

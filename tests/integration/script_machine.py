@@ -359,7 +359,7 @@ class Scripts(RuleBasedStateMachine):
             job.id for job in self.model.queued()
         ]
         for job in self.model.queued():
-            assert self.run(calls.place(job.id)).place == self.model.place(job)
+            assert self.run(calls.places([job.id]))[0].place == self.model.place(job)
         held = {job.id for job in jobs if job.state in HELD}
         assert {name.decode() for name in self.redis.zrange(key("leases"), 0, -1)} == held
         for state in STATES:

@@ -75,6 +75,15 @@ def test_the_list_is_cut_at_times_of_creation(api: Api, jobs: list[dict[str, Any
         assert listed(api, **params) == expected[::-1]
 
 
+def test_a_filter_looks_past_many_jobs_that_do_not_fit(api: Api) -> None:
+    api.redis.flushall()
+    first = api.submit()["id"]
+    second = api.submit()["created_at"]
+    for _ in range(600):
+        calls.run(api.redis, calls.accept(calls.NewJob(new_id("job"), "train", BATCH, {})))
+    assert listed(api, created_before=second) == [first]
+
+
 def test_an_ambiguous_time_and_too_many_entries_are_refused(api: Api) -> None:
     for params, param in (
         ({"created_after": "2026-01-01T00:00:00"}, "created_after"),
@@ -102,7 +111,11 @@ def test_owners_take_turns_and_the_place_says_whose_turn_comes_when(api: Api) ->
     for owner in owners:
         new = calls.NewJob(new_id("job"), "train", BATCH, {}, owner=owner)
         ids.append(calls.run(api.redis, calls.accept(new)).job)
-    order = sorted(ids, key=lambda job: calls.run(api.redis, calls.place(job)).place)
+    places = dict(zip(ids, calls.run(api.redis, calls.places(ids)), strict=True))
+    order = sorted(ids, key=lambda job: places[job].place)
+    assert {job["id"]: job["queue_position"] for job in api.http.get("/v1/jobs").json()["data"]} == {
+        job: place.place for job, place in places.items()
+    }
     worker = api.worker()
     claimed = [worker.claim().job for _ in ids]
     assert [job.id for job in claimed] == order

@@ -17,6 +17,7 @@ from service.embedded import EmbeddedServer
 from service.ids import new_id
 from service.jobs import calls
 from service.jobs.connection import connect
+from service.jobs.models import set_alias
 from service.jobs.records import Segment, checkpoints, flat, job_record, key, segments
 
 LANE = "cpu-batch"
@@ -498,6 +499,18 @@ def test_an_ephemeral_job_disappears_after_its_end_and_not_before(store: Store) 
     for part in ((), ("events",)):
         assert 0 < store.redis.ttl(key("job", job, *part)) <= 600
     assert store.redis.keys(key("jobs", "*")) == []
+
+
+def test_an_upload_that_is_sent_again_counts_once(store: Store) -> None:
+    call = calls.keep_file(new_id("file"), {"owner": "ann", "bytes": 5}, 9)
+    assert [store.run(call) for _ in range(2)] == [True, True]
+    assert store.redis.hget(key("usage", "ann"), "bytes") == b"5"
+
+
+def test_an_alias_names_only_a_model_that_is_there(store: Store) -> None:
+    """It may have been deleted since the request was checked."""
+    assert not store.run(set_alias("bard", new_id("model")))
+    assert store.redis.exists(key("aliases", "*")) == 0
 
 
 # What a dead horse held ------------------------------------------------------------------------------------

@@ -56,6 +56,15 @@ def test_the_page_lists_every_command_with_its_summary() -> None:
     assert dict(listed) == COMMANDS
 
 
+def test_the_tests_that_the_pages_name_are_there() -> None:
+    there = set()
+    for path in (ROOT / "tests").rglob("*.py"):
+        there |= set(re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE))
+    for page in (ROOT / "docs").glob("*.md"):
+        named = set(re.findall(r"`(test_\w+)`", page.read_text()))
+        assert named <= there, page.name
+
+
 def test_the_page_lists_every_exit_code() -> None:
     listed = re.findall(r"^\| (\d+) \|", CLI, re.MULTILINE)
     assert [int(code) for code in listed] == [code.value for code in Exit]

@@ -90,8 +90,11 @@ async def list_jobs(request: Request, page: Page, wanted: Filters) -> dict[str, 
         descending=page.descending,
         limit=page.limit + 1,
     )
-    found = await calls.arun(backend_of(request).redis, call)
-    data = [job_view(job) for job in found[: page.limit]]
+    backend = backend_of(request)
+    found = await calls.arun(backend.redis, call)
+    shown = found[: page.limit]
+    places = await backend.places(shown)
+    data = [job_view(job, places[job.id]) for job in shown]
     return {
         "object": "list",
         "data": data,

@@ -48,19 +48,6 @@ local function prune()
   return best
 end
 
--- The bytes of what the job's checkpoints hold now, on its owner's account.
-local function settle()
-  local total, entries = 0, redis.call('HVALS', checkpoints)
-  for _, entry in ipairs(entries) do
-    local each = cjson.decode(entry)
-    for part, bytes in pairs(each.bytes or {}) do
-      total = total + (each[part] and bytes or 0)
-    end
-  end
-  charge(job.owner, total - (tonumber(job.bytes) or 0))
-  redis.call('HSET', key, 'bytes', string.format('%.0f', total))
-end
-
 local function store_segment()
   local segment = cjson.decode(ARGV[5])
   local last = redis.call('LINDEX', key .. ':segments', -1)
@@ -76,7 +63,7 @@ end
 if redis.call('HGET', checkpoints, step) ~= ARGV[4] then
   redis.call('HSET', checkpoints, step, ARGV[4])
   local best = prune() == tonumber(step)
-  settle()
+  settle(job)
   if manifest.mixed_numerics then
     redis.call('HSET', key, 'mixed_numerics', '1')
   end

@@ -104,6 +104,19 @@ local function used_bytes(owner)
   return tonumber(redis.call('HGET', PREFIX .. 'usage:' .. owner, 'bytes') or 0)
 end
 
+-- Puts the bytes of what a job's checkpoints hold now on its owner's account.
+local function settle(job)
+  local total = 0
+  for _, entry in ipairs(redis.call('HVALS', key_of(job.id) .. ':checkpoints')) do
+    local manifest = cjson.decode(entry)
+    for part, bytes in pairs(manifest.bytes or {}) do
+      total = total + (manifest[part] and bytes or 0)
+    end
+  end
+  charge(job.owner, total - (tonumber(job.bytes) or 0))
+  redis.call('HSET', key_of(job.id), 'bytes', string.format('%.0f', total))
+end
+
 local function count(job, state, by)
   if not TERMINAL[state] then
     redis.call('HINCRBY', PREFIX .. 'usage:' .. job.owner, state, by)
@@ -206,26 +219,38 @@ local function place_of(job)
   return place
 end
 
+local RUNNING = {}
+
+-- How many jobs run in a lane, and the time that they still take (ms) if estimates hold; read once a call.
+local function running_in(lane, at)
+  local found = RUNNING[lane]
+  if not found then
+    found = { jobs = 0, left = 0 }
+    for _, id in ipairs(redis.call('ZRANGE', PREFIX .. 'leases', 0, LEASES_READ - 1)) do
+      local other = redis.call('HMGET', key_of(id), 'lane', 'running_since', 'estimate_ms')
+      if other[1] == lane then
+        found.jobs = found.jobs + 1
+        found.left = found.left + math.max(0, other[2] + (tonumber(other[3]) or 0) - at)
+      end
+    end
+    RUNNING[lane] = found
+  end
+  return found
+end
+
 -- When the job in this place will start (ms) if estimates hold; 0 when it isn't queued or no worker lives.
 local function start_of(job, place, at)
   local workers = live_workers(job.lane, at)
   if place == 0 or workers == 0 then
     return 0
   end
-  local running, ahead = 0, 0
-  for _, id in ipairs(redis.call('ZRANGE', PREFIX .. 'leases', 0, LEASES_READ - 1)) do
-    local other = redis.call('HMGET', key_of(id), 'lane', 'running_since', 'estimate_ms')
-    if other[1] == job.lane then
-      running = running + 1
-      ahead = ahead + math.max(0, other[2] + (tonumber(other[3]) or 0) - at)
-    end
-  end
-  if place + running <= workers then
+  local running = running_in(job.lane, at)
+  if place + running.jobs <= workers then
     return at
   end
   local work = tonumber(redis.call('HGET', PREFIX .. 'work', job.lane) or 0)
-  ahead = ahead + (place - 1) * work / redis.call('ZCARD', PREFIX .. 'queue:' .. job.lane)
-  return at + math.floor(ahead / workers)
+  local queued = redis.call('ZCARD', PREFIX .. 'queue:' .. job.lane)
+  return at + math.floor((running.left + (place - 1) * work / queued) / workers)
 end
 
 -- How many tickets the lane lacks: min(queued, 2 x live workers) less those that wait in RQ's list.

@@ -1,0 +1,176 @@
+"""Guards of lists, streams, outputs and names; the columns are those of :class:`mutations.Mutation`."""
+
+from __future__ import annotations
+
+LISTING = "tests/integration/test_api_listing.py"
+STREAMS = "tests/integration/test_api_streams.py"
+OUTPUTS = "tests/integration/test_api_outputs.py"
+MODELS = "tests/integration/test_api_models.py"
+REFUSALS = "tests/integration/test_api_refusals.py"
+COMPLETIONS = "tests/integration/test_api_completions.py"
+HEADS = "tests/integration/test_api_head.py"
+CLIENT = "tests/integration/test_client_calls.py"
+
+API = "service/api"
+SCRIPTS = "service/jobs/scripts"
+CHANGES = f"{API}/changes.py"
+EVENTS = f"{API}/routes/events.py"
+LIST = f"{SCRIPTS}/list.lua"
+WHOLE = "test_filters_select_what_fits_all_of_them"
+MANY = "test_a_filter_looks_past_many_jobs_that_do_not_fit"
+TIMES = "test_the_list_is_cut_at_times_of_creation"
+
+ROWS = [
+    # The list
+    (
+        "labels are not looked at",
+        LIST,
+        "if not redis.call('ZSCORE', key, id) then",
+        "if false then",
+        LISTING,
+        WHOLE,
+    ),
+    ("states are not looked at", LIST, "is_state[job[2]]", "true", LISTING, WHOLE),
+    ("too early jobs are listed", LIST, "created_at > created_after", "true", LISTING, TIMES),
+    ("too late jobs are listed", LIST, "created_at < created_before", "true", LISTING, TIMES),
+    ("a list ends with its first ids", LIST, "if #ids < most then", "if true then", LISTING, MANY),
+    (
+        "a deleted job keeps its labels",
+        f"{SCRIPTS}/remove.lua",
+        "label(job, 'ZREM')",
+        "",
+        LISTING,
+        "test_a_deleted_job_leaves_no_entry_behind",
+    ),
+    (
+        "a misspelt filter selects everything",
+        f"{API}/query.py",
+        "if plain not in (objects if bracket else names):",
+        "if False:",
+        REFUSALS,
+        "test_a_parameter_that_is_not_known_selects_nothing_silently",
+    ),
+    (
+        "a place counts as if owners did not take turns",
+        f"{SCRIPTS}/common.lua",
+        "math.min(redis.call('ZCARD', level .. ':' .. owner), is_later and turn or turn + 1)",
+        "redis.call('ZCARD', level .. ':' .. owner)",
+        LISTING,
+        "test_owners_take_turns_and_the_place_says_whose_turn_comes_when",
+    ),
+    # Streams
+    (
+        "changes of other owners are told",
+        CHANGES,
+        "if sees in (EVERYONE, change.owner):",
+        "if True:",
+        STREAMS,
+        "test_only_changes_of_ones_own_jobs_are_told",
+    ),
+    (
+        "a cursor that is gone is taken",
+        CHANGES,
+        "or not await self._is_there(cursor):",
+        "or False:",
+        STREAMS,
+        "test_a_cursor_that_the_capped_stream_no_longer_holds_is_a_reset",
+    ),
+    (
+        "deletions are not told",
+        f"{SCRIPTS}/remove.lua",
+        "if job.ephemeral == '' then",
+        "if false then",
+        STREAMS,
+        "test_a_deleted_job_is_told_as_the_last_of_its_changes",
+    ),
+    (
+        "other owners' jobs are followed",
+        EVENTS,
+        "        await backend.job(job_id, principal)\n    viewers",
+        "        pass\n    viewers",
+        STREAMS,
+        "test_only_changes_of_ones_own_jobs_are_told",
+    ),
+    (
+        "any number of jobs is followed",
+        EVENTS,
+        "if not 1 <= len(ids) <= MOST_JOBS:",
+        "if False:",
+        STREAMS,
+        "test_what_can_not_be_followed_is_refused",
+    ),
+    (
+        "every type is sent",
+        f"{API}/stream.py",
+        "for event in step.events if event.type in types",
+        "for event in step.events",
+        STREAMS,
+        "test_only_the_types_asked_for_come",
+    ),
+    (
+        "HEAD has a body",
+        f"{API}/head.py",
+        '{**scope, "method": "GET"}, receive, send_head',
+        '{**scope, "method": "GET"}, receive, send',
+        HEADS,
+        "test_head_of_a_stream_ends_at_once",
+    ),
+    # What jobs leave behind
+    (
+        "any blob is an artifact",
+        f"{API}/routes/artifacts.py",
+        'if each["blob"] == artifact_id',
+        "if True",
+        OUTPUTS,
+        "test_only_what_the_job_lists_can_be_had_and_what_expired_is_gone",
+    ),
+    (
+        "an expired log is an empty one",
+        f"{API}/routes/logs.py",
+        "if not text:",
+        "if False:",
+        OUTPUTS,
+        "test_expired_parts_of_a_log_are_named_and_an_expired_log_is_gone",
+    ),
+    (
+        "missing events are not named",
+        f"{API}/logtext.py",
+        "if event.seq > self._seq + 1:",
+        "if False:",
+        OUTPUTS,
+        "test_expired_parts_of_a_log_are_named_and_an_expired_log_is_gone",
+    ),
+    (
+        "sparse series are thinned",
+        f"{API}/metrics.py",
+        "max(points, SPARSE)",
+        "points",
+        OUTPUTS,
+        "test_long_series_are_thinned_and_sparse_ones_never",
+    ),
+    # Names
+    (
+        "an alias of another model is dropped",
+        f"{SCRIPTS}/unpublish.lua",
+        "if aliases[i + 1] == id then",
+        "if true then",
+        MODELS,
+        "test_a_deleted_model_takes_its_aliases_along_and_leaves_accepted_jobs_their_weights",
+    ),
+    (
+        "what completions can't do is ignored",
+        f"{API}/routes/completions.py",
+        "if value is not None and (",
+        "if False and (",
+        COMPLETIONS,
+        "test_what_asks_for_nothing_is_taken_and_what_is_refused_says_why",
+    ),
+    (
+        "the end of a log is an error to the client",
+        "service/client/jobs.py",
+        "if error.status != 416:",
+        "if True:",
+        CLIENT,
+        "test_what_a_job_says_and_leaves_behind_is_read",
+    ),
+]
