@@ -15,7 +15,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 
 def name_of(job: Job) -> str:
-    """What people call a job: its name, else its alias, its instrument, or the beginning of what it compiles."""
+    """What people call a job: its name, its alias, its instrument, or the beginning of what it compiles."""
     spec = {**job["spec"], **(job["spec"].get("contract") or {})}
     told = next((spec[field] for field in _TELLING if spec.get(field)), "")
     return clean(job["name"] or str(told)[:_NAME_SHOWN])
