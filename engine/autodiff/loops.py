@@ -89,6 +89,7 @@ class _Backward:
         self._held = _Held()
         body = loop.body
         self._floats = [k for k, x in enumerate(body.carries) if x.dtype.is_float]
+        self._reached = set(post_order(body.outs))
         self._rows = self._rows_of(wanted)
         apart = {rows.constant for rows in self._rows}
         self._summed = [
@@ -111,7 +112,6 @@ class _Backward:
         """Constants that the body reads only a row at a time, wherever each row is."""
         body = self._loop.body
         readers: dict[Node, list[Node]] = {}
-        self._reached = set(post_order(body.outs))
         if self._loop.limit is None:  # nothing can be stacked
             return []
         for node in body.nodes:
@@ -133,58 +133,62 @@ class _Backward:
         back = b.input((), int64)
         turn = b.sub(held(self._last()), back)
         taken = b.item(self._node, 0)
-        stopped = None
-        if body.lanes:
-            stopped = b.le(held(taken), b.broadcast(turn, body.lanes))
+        stopped = b.le(held(taken), b.broadcast(turn, body.lanes)) if body.lanes else None
         constants = [held(x) for x in loop.constants]
         carries = self._before(turn, stopped, constants)
-        outs = [*[body.next[k] for k in self._floats], *[body.slices[k] for k in self._stacks]]
         flags = None if stopped is None else params_like([stopped])[0]
-        if flags is not None:
-            olds = [body.carries[k] for k in self._floats]
-            outs = [
-                _where(flags, olds[place] if place < len(olds) else b.zeros_like(out), out)
-                for place, out in enumerate(outs)
-            ]
-        wrt = [
-            *[body.carries[k] for k in self._floats],
-            *[body.constants[k] for k in self._summed],
-            *[read for rows in self._rows for read in rows.reads],
-        ]
+        outs = self._outs(flags)
         seeds = params_like(outs)
-        parts = differentiate(outs, wrt, seeds)
-        carried = params_like(seeds[: len(self._floats)])
         sums = params_like([body.constants[k] for k in self._summed])
-        ends = len(carried) + len(sums)
-        reads = iter(parts[ends:])
-        slopes = [_listed([next(reads) for _ in rows.reads]) for rows in self._rows]
-        parts = [*parts[: len(carried)], *_added(sums, parts[len(carried) : ends]), *slopes]
+        parts = self._parts(outs, seeds, sums)
+        carried = params_like(seeds[: len(self._floats)])
         stacks = [self._row(stack, turn) for stack in self._stacks.values()]
-        values = {body.turn: turn, **dict(zip(body.carries, carries, strict=True))}
-        values |= dict(zip(body.constants, constants, strict=True))
-        values |= dict(zip(seeds, [*carried, *stacks], strict=True))
+        given = [turn, *carries, *constants, *carried, *stacks]
+        values = dict(zip([*body.params, *seeds], given, strict=True))
         if flags is not None and stopped is not None:
             values[flags] = stopped
         new = replaced([*parts, *[rows.places for rows in self._rows]], values)
-        initial = [cotangents.get(1 + k) or b.zeros_like(loop.carries[k]) for k in self._floats] + [
-            b.zeros_like(loop.constants[k]) for k in self._summed
-        ]
+        begun = [cotangents.get(1 + k) or b.zeros_like(loop.carries[k]) for k in self._floats]
+        begun += [b.zeros_like(loop.constants[k]) for k in self._summed]
+        ends = len(carried) + len(sums)
         turns = Turns(
-            back,
-            (*carried, *sums),
-            tuple(held.params.values()),
-            tuple(new[:ends]),
-            tuple(new[ends:]),
-            None,
-            tuple(initial),
-            tuple(held.params),
+            turn=back,
+            carries=(*carried, *sums),
+            constants=tuple(held.params.values()),
+            next=tuple(new[:ends]),
+            slices=tuple(new[ends:]),
+            stop=None,
+            initial=tuple(begun),
+            held=tuple(held.params),
         )
         left = without_invariants(turns, loop.limit)
         count = None if self._is_fixed else self._count(taken)
         node = b.loop(left.body(), left.initial, left.held, loop.limit, count, loop.save)
         first = 1 + len(left.carries)
-        carries = left.ends([b.item(node, k) for k in range(1, first)], turns)
-        return carries, [b.item(node, first + k) for k in range(len(left.slices))]
+        results = left.ends([b.item(node, k) for k in range(1, first)], turns)
+        return results, [b.item(node, first + k) for k in range(len(left.slices))]
+
+    def _outs(self, flags: Node | None) -> list[Node]:
+        """What of a turn has cotangents: the next carries, then slices; in lanes that have stopped before, as
+        ``flags`` say, what they are there.
+        """
+        body = self._loop.body
+        following = [body.next[k] for k in self._floats]
+        slices = [body.slices[k] for k in self._stacks]
+        if flags is None:
+            return [*following, *slices]
+        kept = [_where(flags, body.carries[k], x) for k, x in zip(self._floats, following, strict=True)]
+        return [*kept, *[_where(flags, b.zeros_like(x), x) for x in slices]]
+
+    def _parts(self, outs: Sequence[Node], seeds: Sequence[Node], sums: Sequence[Node]) -> list[Node]:
+        """One turn: the cotangents of the carries, the sums with those of constants, and those of rows."""
+        body, count = self._loop.body, len(self._floats)
+        wrt = [body.carries[k] for k in self._floats]
+        wrt += [body.constants[k] for k in self._summed]
+        parts = differentiate(outs, [*wrt, *[read for rows in self._rows for read in rows.reads]], seeds)
+        reads = iter(parts[len(wrt) :])
+        slopes = [_listed([next(reads) for _ in rows.reads]) for rows in self._rows]
+        return [*parts[:count], *_added(sums, parts[count : len(wrt)]), *slopes]
 
     def _row(self, stack: Node, turn: Node) -> Node:
         """The row of ``turn``; where all are the same, that one."""

@@ -116,7 +116,7 @@ def reports(binding: Binding, names: Names) -> list[StepReport]:
                     *[_buffer("scratch", block) for block in scratch.get(number, ())],
                 ),
                 moved=_bytes(step, binding),
-                flops=sum(_flops(node, binding) for node in step.nodes),
+                flops=sum(_flops(node, binding) for node in _computed(step)),
                 chunks=chunks.get(number, 0),
             )
         )
@@ -179,6 +179,13 @@ def _kernel_bytes(lowered: Lowered, binding: Binding) -> int:
     return total
 
 
+def _computed(step: Step) -> Iterable[Node]:
+    """The nodes whose work a step is: of items, what they are of."""
+    if isinstance(step, LoopStep | CondStep):
+        return dict.fromkeys([node.inputs[0] for node in step.nodes])
+    return step.nodes
+
+
 def _flops(node: Node, binding: Binding) -> int:
     kind = OPS[node.op].kind if node.op in OPS else "movement"
     elements = prod(binding.shape(node.shape))
@@ -189,6 +196,8 @@ def _flops(node: Node, binding: Binding) -> int:
     if node.op == "loop":
         body, limit = node.attrs[:2]
         return (1 if limit is None else binding.size(limit)) * sum(_flops(own, binding) for own in body.nodes)
+    if node.op == "cond":
+        return max([sum([_flops(own, binding) for own in branch.nodes]) for branch in node.attrs])
     if node.op == "random_bits":
         return elements * OPS[node.op].cost // BLOCK_WORDS
     return elements * OPS[node.op].cost if kind == "elementwise" else 0

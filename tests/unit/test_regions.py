@@ -440,3 +440,34 @@ def test_the_gradient_in_eager_takes_no_turn_of_the_forward_loop_again() -> None
         result = loop(3, lambda turn, c: (c * c).sin(), x)
         result.carries.sum().backward()
     assert device.loops == 2
+
+
+@needs_compiler
+def test_lanes_that_stop_run_in_a_kernel_and_a_common_stop_as_a_plan_within_the_plan() -> None:
+    graph = Graph()
+    with graph:
+        c_re, c_im = graph.input("re", ("n",), float64), graph.input("im", ("n",), float64)
+
+        def body(turn: Tensor, z: tuple[Tensor, Tensor]) -> Turn:
+            re, im = z
+            re, im = re * re - im * im + c_re, 2 * re * im + c_im
+            return Turn((re, im), stop=re * re + im * im > 4)
+
+        def whole(turn: Tensor, z: tuple[Tensor, Tensor]) -> Turn:
+            left = body(turn, z)
+            assert left.stop is not None
+            return Turn(left.carries, stop=left.stop.any())
+
+        zero = c_re * 0
+        lanes, common = loop(50, body, (zero, zero)), loop(50, whole, (zero, zero))
+    feeds = {
+        "re": Tensor([-2 + 0.05 * i for i in range(60)], float64),
+        "im": Tensor([0.3] * 60, float64),
+    }
+    plan = graph.compile([lanes.turns, common.turns, lanes.carries, common.carries])
+    assert plan.verify(feeds)
+    turns, first = plan.run(feeds)[:2]
+    assert first.item() == min(turns.tolist())
+    assert max(turns.tolist()) == 50
+    described = [line for line in plan.describe({"n": 60}).splitlines() if line.startswith("wave")]
+    assert sum("loop (nested)" in line for line in described) == 1
