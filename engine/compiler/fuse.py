@@ -41,6 +41,7 @@ from engine.core.node import Node
 from engine.core.opdef import OPS
 
 MOST_NODES = 160  # in one cluster: its build time is linear in them, and registers spill
+MOST_TURNING = 600  # in the loops of a cluster, of which one has at most two thirds
 MOST_WAITING = 16  # nodes that wait for one reader
 
 
@@ -410,6 +411,10 @@ class Fusion:
         anchor = reads[0].source if reads else node
         if len(cluster.places) >= MOST_NODES:
             return self._refuse(anchor, node, f"the kernel already has {MOST_NODES} operations")
+        if node in self.loops and self._turning(cluster) + len(self.loops[node].order) > MOST_TURNING:
+            return self._refuse(
+                anchor, node, f"loops of the kernel would have over {MOST_TURNING} operations"
+            )
         if is_anywhere(node):
             return self._join_anywhere(cluster, candidate)
         if node.op == "item" and not reads:
@@ -444,6 +449,10 @@ class Fusion:
         cluster.places[node] = result
         cluster.reads[node] = reads
         return True
+
+    def _turning(self, cluster: Cluster) -> int:
+        """The operations in a turn of all loops of a kernel."""
+        return sum(len(self.loops[node].order) for node in cluster.places if node in self.loops)
 
     def _join_anywhere(self, cluster: Cluster, candidate: Candidate) -> bool:
         """Adds what has no place; its operands are scalars."""

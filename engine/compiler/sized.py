@@ -9,11 +9,10 @@ from math import prod
 from engine.compiler.cluster import block_count, partial_elements
 from engine.compiler.lower import Lowered
 from engine.core.dim import Dim, evaluate
-from engine.emit.kernel import STRIP
+from engine.emit.kernel import STRIP, step_elements
 
 CHUNK_COST = 32768  # additions a chunk
 CHUNK_LEAST = 1024  # elements
-STEP_BYTES = 128  # of the smallest elements that a step has at most
 
 Sizes = Mapping[str, int]
 
@@ -50,9 +49,9 @@ def at_sizes(lowered: Lowered, sizes: Sizes) -> Sized:
         words += [value(dim) for dim in layout.outer]
         own = 0
         if buffer.scratch:
-            own = (
-                padded if layout.rows is None else value(layout.rows[0]) * STEP_BYTES // lowered.kernel.lanes
-            )
+            own = padded
+            if layout.rows is not None:
+                own = value(layout.rows[0]) * step_elements(lowered.kernel)
         words += [value(layout.inner), own]
         for window in layout.windows:
             words += [value(edge) for edge in window]

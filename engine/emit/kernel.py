@@ -16,6 +16,7 @@ from engine.emit.lines import OPERATIONS, LinePrinter
 from engine.emit.values import HEAD_WORDS, indent, neutral, word_offsets
 
 EXPENSIVE_PASS = 60  # additions an element
+MOST_BYTES = 64  # in a vector
 SHORT_TURN = 48  # additions an element
 DRAW_COST = OPS["random_bits"].cost
 STRIP = 64  # columns that a column kernel takes at once
@@ -34,6 +35,11 @@ def rows_signature(name: str) -> str:
         f"static void {name}_rows(void **bufs, const int64_t *d, int64_t chunk, int64_t r0, int64_t r1, "
         "int64_t c0, int64_t c1)"
     )
+
+
+def step_elements(kernel: Kernel) -> int:
+    """The most elements that a step of a pass has, on any target."""
+    return max(_unrolled(stage, kernel.lanes) for stage in kernel.stages) * MOST_BYTES // kernel.lanes
 
 
 def word_count(kernel: Kernel) -> int:

@@ -11,7 +11,7 @@ from plan_graphs import compare
 from engine.autodiff.differentiate import differentiate
 from engine.autodiff.merge import merge
 from engine.compiler.cluster import Cluster, Hosted
-from engine.compiler.fuse import Fusion
+from engine.compiler.fuse import MOST_TURNING, Fusion
 from engine.compiler.plan import Plan
 from engine.compiler.same_turns import united
 from engine.compiler.simplify import simplify
@@ -283,3 +283,21 @@ def test_a_way_back_that_waits_for_its_row_finds_the_turns_kept() -> None:
     soft = b.div(weights, b.expand(b.sum(weights, (1,)), (1,), shape))
     targets = differentiate([b.mul(soft, soft)], [x, w])
     compare(Plan([x, w], targets, CPU), [x, w], targets, CPU, np.random.default_rng(1), {}, special=False)
+
+
+def test_the_loops_of_a_kernel_are_bounded() -> None:
+    """What takes long to build is cut: a chain of many loops is several kernels."""
+    shape = (100,)
+    node = b.input(shape, float32)
+    for k in range(MOST_TURNING):
+        turn, carry = b.input((), int64), b.input(shape, float32)
+        scaled = b.mul(carry, b.full(shape, float32, k))
+        loop = b.loop(LoopBody(turn, (carry,), (), (b.add(carry, scaled),)), (node,), (), 3)
+        node = b.item(loop, 1)
+    fusion = fused([node])
+    clusters = [step for step in fusion.steps if isinstance(step, Cluster)]
+    sizes = [
+        sum(len(fusion.loops[own].order) for own in step.nodes if own in fusion.loops) for step in clusters
+    ]
+    assert len(clusters) > 1
+    assert max(sizes) <= MOST_TURNING
