@@ -47,7 +47,7 @@ class Lowered:
     inner: Dim
     layouts: tuple[Layout, ...]
     counters: tuple[Layout, ...]
-    """The numbers that it counts, with what is counted as their source."""
+    """The numbers that it counts; they have no source."""
     outputs: tuple[Node, ...]
     cost: int
     partials: tuple[Node, ...] = ()
@@ -149,7 +149,8 @@ class Lowering(Layouts):
         cost = sum(self._cost(node) + 1 for node in self.cluster.places)
         partials = tuple(self.cluster.partials.values())
         return Lowered(
-            *(kernel, self.outer, self.inner, tuple(self.layouts), tuple(self.counters)),
+            *(kernel, self.outer, self.inner, tuple(self.layouts)),
+            tuple([replace(layout, source=None) for layout in self.counters]),
             *(tuple(self.outputs), cost, partials),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import erf, exp, log, pi, sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +11,11 @@ from plan_graphs import compare
 
 from engine.autodiff.differentiate import differentiate
 from engine.autodiff.merge import merge
+from engine.compiler import plan_cache
 from engine.compiler.cluster import Cluster, Hosted
 from engine.compiler.fuse import MOST_TURNING, Fusion
 from engine.compiler.plan import Plan
+from engine.compiler.plan_cache import PlanCache
 from engine.compiler.same_turns import united
 from engine.compiler.simplify import simplify
 from engine.compiler.steps import FusedStep
@@ -250,6 +253,20 @@ def test_loops_that_take_the_same_turns_are_one() -> None:
     assert len(loops) == 2
     random = np.random.default_rng(1)
     compare(Plan(leaves, targets, CPU), leaves, targets, CPU, random, {}, special=False)
+
+
+def test_blueprints_come_back_from_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_cache, "LEAST_NODES", 0)
+    leaves, (value, square) = asian(64, 4)
+    targets = [value, square, *differentiate([value], leaves[2:])]
+    made = PlanCache(tmp_path, "here").blueprint(targets, [])
+    monkeypatch.delattr(plan_cache, "draw")
+    found = PlanCache(tmp_path, "here").blueprint(targets, [])
+    assert found.text == made.text
+    for own, other in zip(found.steps, made.steps, strict=True):
+        assert isinstance(own, FusedStep)
+        assert isinstance(other, FusedStep)
+        assert (own.lowered.kernel, own.lowered.counters) == (other.lowered.kernel, other.lowered.counters)
 
 
 def test_a_loop_of_bools_and_of_no_turns() -> None:
