@@ -113,7 +113,7 @@ ROWS = [
         '{**scope, "method": "GET"}, receive, send_head',
         '{**scope, "method": "GET"}, receive, send',
         HEADS,
-        "test_head_of_a_stream_ends_at_once",
+        "test_head_is_get_without_a_body",
     ),
     # What jobs leave behind
     (

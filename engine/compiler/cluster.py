@@ -177,7 +177,7 @@ def is_aligned(access: Access, dims: Dims, own: int) -> bool:
     """Whether an index of ``dims`` reads its own element of a value over the first ``own`` of them."""
     strides = access.over(dims)
     expected = contiguous(dims[:own]) + (0,) * (len(dims) - own)
-    if strides is None or access.offset != 0 or access.windows:
+    if strides is None or access.offset != 0 or access.windows or access.rows:
         return False
     return all(size == 1 or a == b for size, a, b in zip(dims, strides, expected, strict=True))
 

@@ -27,6 +27,7 @@ from engine.compiler.loopir import (
     Stage,
     Store,
 )
+from engine.compiler.loops import Local
 from engine.compiler.turns import Turns
 from engine.core.dim import Dim
 from engine.core.dtype import DType
@@ -106,7 +107,10 @@ class Lowering(Layouts):
         cluster = self.cluster
         costs: dict[Node, int] = {}
         for node in cluster.places:
-            self.stage_of[node] = self._stage(node, costs)
+            if node not in self.stage_of:
+                self.stage_of[node] = self._stage(node, costs)
+            if node in self.fusion.loops:
+                self._follow(self.fusion.loops[node])
         self.lines = [_Lines() for _ in range(1 + max(self.stage_of.values()))]
         self._choose_kept()
         for node, place in cluster.places.items():
@@ -162,13 +166,25 @@ class Lowering(Layouts):
                 after = source.op == "reduce" and self.cluster.places[source] is Place.OUTER
                 stage = max(stage, self.stage_of[source] + after)
                 if self.stage_of[source] == stage:
-                    own += costs[source]
+                    own += costs.get(source, 0)
         if node.op == "reduce" and self.cluster.places[node] is Place.OUTER and own > KEEP_COST:
             (source,) = [access.source for access in self.cluster.reads[node]]
             if source in self.cluster.places and self.stage_of[source] == stage:
                 stage += 1
         costs[node] = own
         return stage
+
+    def _follow(self, local: Local) -> None:
+        """A loop's stacks are of its pass; those that it reads of an earlier pass are stored whole."""
+        stage = self.stage_of[local.node]
+        for item in local.items.values():
+            if local.is_stack(item):
+                self.stage_of[item] = stage
+        for access in local.outside:
+            source = access.source
+            stacked = self.cluster.places.get(source) is Place.STACK
+            if stacked and self.stage_of[source] < stage and source not in self.outputs:
+                self.outputs.append(source)
 
     def _cost(self, node: Node) -> int:
         """Additions an element."""

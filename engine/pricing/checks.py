@@ -15,7 +15,8 @@ _SLACK = 1e-9
 
 def checks(spec: Spec, price: float, se: float = 0.0) -> tuple[Check, ...]:
     """The checks that apply to ``spec``; a simulated price may miss by four standard errors."""
-    slack = 4.0 * se + _SLACK * max(1.0, *spec.market.spots)
+    owed = spec.market.discount(spec.expiry) * (getattr(spec.product, "strike", None) or 0.0)
+    slack = 4.0 * se + _SLACK * max(1.0, *spec.market.spots, owed)
     return (*_bounds(spec, price, slack), *_parity(spec, price, slack))
 
 

@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from service.lines import clean as clean
 from service.wire import Job
 
-_TELLING = ("publish_as", "expression", "preset")
+_TELLING = ("publish_as", "expression", "preset", "instrument")
 _NAME_SHOWN = 60
 BARS = "▁▂▃▄▅▆▇█"
 
 
 def name_of(job: Job) -> str:
-    """What people call a job: its name, else its alias or the beginning of what it compiles."""
-    told = next((job["spec"][field] for field in _TELLING if job["spec"].get(field)), "")
+    """What people call a job: its name, its alias, its instrument, or the beginning of what it compiles."""
+    spec = {**job["spec"], **(job["spec"].get("contract") or {})}
+    told = next((spec[field] for field in _TELLING if spec.get(field)), "")
     return clean(job["name"] or str(told)[:_NAME_SHOWN])
 
 

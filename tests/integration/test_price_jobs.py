@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
+from xml.etree import ElementTree
 
 import httpx
 import pytest
@@ -80,6 +81,9 @@ def test_a_job_says_its_running_estimate_and_leaves_answer_and_charts(
     running = [report["n"] for report in said if "n" in report]
     assert running == sorted(running) and running[-1] == 600_000 and len(running) > 1
     assert said[-1]["answer"]["price"] == answer["price"]
+    (artifact,) = result["artifacts"]
+    drawing = system.blobs.get(artifact["blob"]).decode()
+    assert artifact["name"] == "report.svg" and len(ElementTree.fromstring(drawing)) == 2 + 6
     charts = answer["charts"]
     assert sum(charts["payoffs"]["counts"]) == charts["paths"] == 4096
     assert len(charts["fan"]["times"]) == len(charts["fan"]["quantiles"]["0.5"])

@@ -270,3 +270,16 @@ def test_a_loop_of_bools_and_of_no_turns() -> None:
         assert last.tolist() == (flipped if taken % 2 else start)
         rows = [flipped if k % 2 else start for k in range(taken)]
         assert stack.tolist() == rows + [[False] * 33] * (4 - taken)
+
+
+def test_a_way_back_that_waits_for_its_row_finds_the_turns_kept() -> None:
+    """The gradient's loop runs in a later pass along the row than the one whose turns it goes back over."""
+    shape = (5, 70)
+    x, w = b.input(shape, float32), b.input(shape, float32)
+    turn, carry, constant = b.input((), int64), b.input(shape, float32), b.input(shape, float32)
+    body = LoopBody(turn, (carry,), (constant,), (b.mul(carry, b.sin(constant)),))
+    out = b.item(b.loop(body, (x,), (w,), 3), 1)
+    weights = b.exp(b.sub(out, b.expand(b.reduce(out, "max", (1,)), (1,), shape)))
+    soft = b.div(weights, b.expand(b.sum(weights, (1,)), (1,), shape))
+    targets = differentiate([b.mul(soft, soft)], [x, w])
+    compare(Plan([x, w], targets, CPU), [x, w], targets, CPU, np.random.default_rng(1), {}, special=False)

@@ -17,6 +17,7 @@ from service.blobs import BlobStore
 from workers.attempt import Attempt
 from workers.failures import InvalidContractError
 from workers.handlers import Outcome
+from workers.pricing_report import report_of
 
 MANY = ("kind", "price", "se", "value", "message")
 ONE = (*MANY, "ci95", "n_paths", "method", "bias", "closed_form", "z", "greeks", "upper", "roots", "warnings")
@@ -28,7 +29,7 @@ def run(attempt: Attempt, store: BlobStore) -> Outcome:
     job = attempt.job.spec
     contracts = job["contracts"] or [job["contract"]]
     many = len(contracts) > 1
-    answers = []
+    answers: list[dict[str, Any]] = []
     for number, contract in enumerate(contracts):
         attempt.check()
         if many:
@@ -36,7 +37,16 @@ def run(attempt: Attempt, store: BlobStore) -> Outcome:
         answer = _answer(attempt, number, contract, job["charts"], many=many)
         answers.append(answer)
         attempt.emit("report", {"contract": number, "answer": _said_of(answer, MANY if many else ONE)})
-    return Outcome({"answers": answers})
+    return Outcome({"answers": answers, "artifacts": _artifacts(answers, attempt.job.name, store)})
+
+
+def _artifacts(answers: list[dict[str, Any]], name: str, store: BlobStore) -> list[dict[str, Any]]:
+    """The report of a single contract that has charts, as a file."""
+    if len(answers) != 1 or "charts" not in answers[0]:
+        return []
+    (answer,) = answers
+    raw = report_of(answer, name or str(answer["spec"]["instrument"])).encode()
+    return [{"name": "report.svg", "type": "image/svg+xml", "bytes": len(raw), "blob": store.put(raw)}]
 
 
 def _answer(

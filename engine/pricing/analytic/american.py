@@ -41,8 +41,8 @@ _FALL = 0.3
 
 
 def serves(spec: Spec) -> bool:
-    """Constant rates; the put that the option is or equals has a yield of at least 0."""
-    return is_constant(spec) and _rates(spec)[1] >= 0.0
+    """Constant rates; the put that the option is or equals has a yield of at least 0; steps are a way out."""
+    return is_constant(spec) and _rates(spec)[1] >= 0.0 and stepwise_serves(spec)
 
 
 def _rates(spec: Spec) -> tuple[float, float]:
@@ -196,7 +196,7 @@ def _first_guess(law: Law, strike: float, limit: float) -> float:
 
 def stepwise_serves(spec: Spec) -> bool:
     """The volatility is above 0 all the time, and there is one boundary."""
-    return bermudan.serves(_as_bermudan(spec, 1)) and min(spec.market.vols[0].values) > 0.0
+    return bermudan.serves(_as_bermudan(spec, 64)) and min(spec.market.vols[0].values) > 0.0
 
 
 def stepwise(spec: Spec) -> float:

@@ -15,6 +15,7 @@ from math import ceil, exp, floor, log, pi, sqrt
 
 from engine.pricing.analytic.black import black
 from engine.pricing.analytic.method import Method
+from engine.pricing.analytic.monitored import LARGEST_VARIANCE, moves_at_dates
 from engine.pricing.numerics.rows import Row, dot
 from engine.pricing.spec import BlackScholes, Spec
 from engine.pricing.spec.products import Asian
@@ -124,14 +125,16 @@ def _log_sum(weight: float, x: float) -> float:
 
 
 def serves_discrete(spec: Spec) -> bool:
-    """Fixings at dates, any volatility above 0; a floating strike only without past fixings."""
+    """Fixings at dates between which the spot moves; a floating strike only without past fixings."""
     product, market = spec.product, spec.market
     assert isinstance(product, Asian)
     average = product.averaging
     if average.kind != "arithmetic" or average.times is None or market.dividends:
         return False
-    steps = _steps(spec, [0.0, *(t for t in average.times if t > 0.0)])
-    return min(v for _, v in steps) > 0.0 and (product.strike is not None or average.past_sum == 0.0)
+    times = [t for t in average.times if t > 0.0]
+    if market.variance(0, 0.0, spec.expiry) > LARGEST_VARIANCE or not moves_at_dates(spec, times):
+        return False
+    return product.strike is not None or average.past_sum == 0.0
 
 
 def discrete(spec: Spec) -> float:
@@ -194,10 +197,10 @@ def serves_continuous(spec: Spec) -> bool:
     average = product.averaging
     if average.kind != "arithmetic" or average.times is not None or market.dividends:
         return False
-    moving = min(market.vols[0].values) > 0.0
+    times = [spec.expiry * i / _LEVELS[-1] for i in range(1, _LEVELS[-1] + 1)]
     if market.variance(0, 0.0, spec.expiry) > _LARGEST_DEVIATION**2:
         return False
-    return moving and (product.strike is not None or average.past_sum == 0.0)
+    return moves_at_dates(spec, times) and (product.strike is not None or average.past_sum == 0.0)
 
 
 def continuous(spec: Spec) -> float:

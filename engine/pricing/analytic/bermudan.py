@@ -16,7 +16,7 @@ from math import exp, inf, log, pi, sqrt
 
 from engine.pricing.analytic.black import european
 from engine.pricing.analytic.method import Method
-from engine.pricing.analytic.monitored import Piece, Step, mean_of_pieces, steps_to
+from engine.pricing.analytic.monitored import Piece, Step, mean_of_pieces, moves_at_dates, steps_to
 from engine.pricing.numerics.quadrature import legendre
 from engine.pricing.numerics.roots import find_root
 from engine.pricing.numerics.rows import Row, dot
@@ -57,9 +57,7 @@ def serves(spec: Spec) -> bool:
     if market.dividends or min(spec.spot, product.strike) <= 0.0:
         return False
     times = [t for t in product.exercise.times if t > 0.0]
-    starts = [0.0, *times[:-1]]
-    moves = all(market.variance(0, a, b) > 0.0 for a, b in zip(starts, times, strict=False))
-    return moves and has_one_boundary(as_put(spec))
+    return (not times or moves_at_dates(spec, times)) and has_one_boundary(as_put(spec))
 
 
 def price(spec: Spec) -> float:

@@ -11,10 +11,13 @@ from engine.pricing.analytic.passage import log_ratio, mean_excess_of_maximum, m
 from engine.pricing.spec import BlackScholes, Spec
 from engine.pricing.spec.products import Lookback
 
+_LARGEST_VARIANCE = 200.0
+
 
 def watched_always(spec: Spec) -> bool:
     assert isinstance(spec.product, Lookback)
-    return spec.product.monitoring.kind == "continuous" and is_constant(spec)
+    moderate = spec.market.variance(0, 0.0, spec.expiry) <= _LARGEST_VARIANCE
+    return spec.product.monitoring.kind == "continuous" and is_constant(spec) and moderate
 
 
 def extreme_so_far(spec: Spec) -> float | None:

@@ -25,6 +25,12 @@ from engine.pricing.spec.products import Autocallable, Barrier, DoubleBarrier, L
 
 _REACH = 7.2
 _PANEL = 3.0
+LARGEST_VARIANCE = 200.0
+"""The largest variance over a life for which the spots that matter are doubles."""
+
+_MOST_STEPS = 1000.0
+"""The widest range of log prices, in deviations of the shortest step, that is worth a grid."""
+
 _RULE = legendre(9)
 
 
@@ -177,12 +183,19 @@ def _inside(pieces: Sequence[Piece], lower: float, upper: float) -> list[Piece]:
 # ---- contracts
 
 
-def _moves_at_dates(spec: Spec, times: Sequence[float] | None) -> bool:
-    """Whether there are dates and the spot moves before each of them."""
-    if times is None or spec.market.dividends or spec.spot <= 0.0:
+def moves_at_dates(spec: Spec, times: Sequence[float] | None) -> bool:
+    """Whether there are dates, the spot moves before each, and no step is tiny beside all that may happen."""
+    market = spec.market
+    if times is None or market.dividends or spec.spot <= 0.0:
         return False
-    starts = (0.0, *times[:-1])
-    return all(spec.market.variance(0, a, b) > 0.0 for a, b in zip(starts, times, strict=True))
+    spans = list(zip((0.0, *times[:-1]), times, strict=True))
+    variances = [market.variance(0, a, b) for a, b in spans]
+    drifts = sum(abs(market.carry(0, a, b)) for a, b in spans)
+    total = sum(variances)
+    least = min(variances)
+    if total > LARGEST_VARIANCE:
+        return False
+    return least > 0.0 and drifts + total + 2.0 * _REACH * sqrt(total) < _MOST_STEPS * sqrt(least)
 
 
 def _step(spec: Spec, start: float, end: float) -> Step:
@@ -219,7 +232,7 @@ def _cash_outside(lower: float, upper: float, cash: float) -> list[Piece]:
 def barrier_serves(spec: Spec) -> bool:
     product = spec.product
     assert isinstance(product, Barrier | DoubleBarrier | Touch)
-    return _moves_at_dates(spec, product.monitoring.times)
+    return moves_at_dates(spec, product.monitoring.times)
 
 
 def barrier(spec: Spec) -> float:
@@ -281,7 +294,7 @@ def lookback_serves(spec: Spec) -> bool:
     product = spec.product
     assert isinstance(product, Lookback)
     times = product.monitoring.times
-    if not _moves_at_dates(spec, times) or not is_constant(spec) or times is None:
+    if not moves_at_dates(spec, times) or not is_constant(spec) or times is None:
         return False
     step = spec.expiry / len(times)
     equal = all(abs(t - step * (i + 1)) <= 1e-12 * spec.expiry for i, t in enumerate(times))
@@ -310,7 +323,7 @@ def lookback(spec: Spec) -> float:
 def autocallable_serves(spec: Spec) -> bool:
     product = spec.product
     assert isinstance(product, Autocallable)
-    return _moves_at_dates(spec, product.observations.times)
+    return moves_at_dates(spec, product.observations.times)
 
 
 def autocallable(spec: Spec) -> float:

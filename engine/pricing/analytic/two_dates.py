@@ -12,6 +12,8 @@ from engine.pricing.numerics.roots import find_root
 from engine.pricing.spec import BlackScholes, Spec
 from engine.pricing.spec.products import Chooser, Cliquet, Compound, ForwardStart
 
+_LARGEST_VARIANCE = 100.0
+
 
 def no_cash_dividends(spec: Spec) -> bool:
     return not spec.market.dividends
@@ -88,12 +90,16 @@ def compound(spec: Spec) -> float:
     return mother * (market.discount(end) * (held - owed) - paid)
 
 
+def compound_serves(spec: Spec) -> bool:
+    """Within these variances the critical spot is a double."""
+    return no_cash_dividends(spec) and spec.market.variance(0, 0.0, spec.expiry) <= _LARGEST_VARIANCE
+
+
 def _compound_of_payoff(product: Compound, mean: float, s: float, own: float) -> float:
     """A mother on a daughter that is worth its payoff on a lognormal X already: options on X."""
     below = product.daughter_strike
     sign = 1.0 if product.daughter == "call" else -1.0
-    shifted = below + sign * own
-    beyond = black(product.daughter, mean, shifted, s) if shifted > 0.0 else 0.0
+    beyond = black(product.daughter, mean, max(below + sign * own, 0.0), s)
     if product.mother == "call":
         return beyond
     return own - black(product.daughter, mean, below, s) + beyond
@@ -142,6 +148,6 @@ METHODS = (
         "closed form",
         "Geske (1979): The valuation of compound options",
         compound,
-        no_cash_dividends,
+        compound_serves,
     ),
 )

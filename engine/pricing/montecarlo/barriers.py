@@ -31,9 +31,9 @@ def touch(path: Path, product: p.Touch) -> Tensor:
     )
     end = path.discount("expiry", lambda spec: spec.expiry)
     if product.touch == "no":
-        return end * paid * survival.prod(1)
+        return end * paid * _alive(survival)
     if product.timing == "expiry":
-        return end * paid * (1.0 - survival.prod(1))
+        return end * paid * (1.0 - _alive(survival))
     return paid * _at_hit(path, survival)
 
 
@@ -55,7 +55,7 @@ def double_barrier(path: Path, product: p.DoubleBarrier) -> Tensor:
 def _option(path: Path, product: Any, survival: Tensor) -> Tensor:
     """The call or put where it lives, the rebate where it does not."""
     rule = product.barrier
-    alive = survival.prod(1)
+    alive = _alive(survival)
     end = path.discount("expiry", lambda spec: spec.expiry)
     strike = path.number("strike", lambda spec: spec.product.strike)  # type: ignore[attr-defined]
     last = path.last()
@@ -67,6 +67,11 @@ def _option(path: Path, product: Any, survival: Tensor) -> Tensor:
     if pays_at_hit(product):
         return value + rebate * _at_hit(path, survival)
     return value + rebate * end * (1.0 - alive if rule.is_out else alive)
+
+
+def _alive(survival: Tensor) -> Tensor:
+    """The probability to live through all steps, [blocks, paths]."""
+    return survival.squeeze(1) if survival.shape[1] == 1 else survival.prod(1)
 
 
 def _survival(path: Path, monitoring: Any, lower: Tensor | None, upper: Tensor | None) -> Tensor:

@@ -26,7 +26,7 @@ LINES = 12
 
 
 def charts_of(spec: Spec) -> dict[str, Any]:
-    """``fan``: quantiles of the first asset and some paths; ``payoffs``: a histogram of what is paid."""
+    """``fan``: quantiles of the first asset and some paths; histograms of ``payoffs`` and its last value."""
     seed = spec.simulation.seed if spec.simulation else 0
     steps = spec.simulation.steps if spec.simulation else None
     spec = replace(spec, simulation=Simulation(paths=BLOCK, seed=seed, steps=steps), greeks=())
@@ -43,7 +43,7 @@ def charts_of(spec: Spec) -> dict[str, Any]:
         },
         "paths": [[spec.spot, *[spots[place][k] for place in shown]] for k in range(LINES)],
     }
-    return {"fan": fan, "payoffs": _histogram(paid), "paths": BLOCK}
+    return {"fan": fan, "payoffs": _histogram(paid), "terminal": _histogram(spots[-1]), "paths": BLOCK}
 
 
 def _first_block(spec: Spec) -> tuple[list[list[float]], list[float]]:

@@ -17,6 +17,7 @@ from engine.errors import EngineError
 from engine.pricing.spec.curve import Curve
 
 LARGEST = 1e15
+SMALLEST = 1e-50  # but 0, so that products and quotients of a few numbers are doubles
 MOST_TIMES = 10_000
 
 _T = TypeVar("_T")
@@ -107,12 +108,12 @@ def require_mapping(value: object, path: str) -> Mapping[str, object]:
 def number(
     low: float = -LARGEST, high: float = LARGEST, *, above: float = -inf, below: float = inf
 ) -> Reader:
-    """A finite number in [low, high], above and below the open limits."""
+    """A finite number in [low, high], above and below the open limits; 0, or at least SMALLEST in size."""
 
     def read(value: object, path: str, context: Context) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise SpecError(path, value, "must be a number")
-        if not isfinite(value):
+        if isinstance(value, float) and not isfinite(value):
             raise SpecError(path, value, "must be a finite number")
         if value < low:
             raise SpecError(path, value, f"must be at least {low:g}")
@@ -122,6 +123,8 @@ def number(
             raise SpecError(path, value, f"must be greater than {above:g}")
         if value >= below:
             raise SpecError(path, value, f"must be less than {below:g}")
+        if 0.0 < abs(value) < SMALLEST:
+            raise SpecError(path, value, f"must be 0 or at least {SMALLEST:g} in size")
         return float(value)
 
     return read

@@ -21,8 +21,11 @@ from engine.pricing.spec.fields import (
     require_mapping,
 )
 
+HIGHEST_VOL = 100.0
 ZERO = Curve((), (0.0,))
 _PSD_SLACK = 1e-10
+_LARGEST_GROWTH = 100.0
+_LARGEST_VARIANCE = 1e4
 
 
 class Dividend(NamedTuple):
@@ -73,7 +76,9 @@ class Market:
     spots: Annotated[tuple[float, ...], Part(per_asset(number(0.0)), "spot of each asset", "S")]
     rate: Annotated[Curve, Part(rate, "continuous rate", "r")] = ZERO
     yields: Annotated[tuple[Curve, ...], Part(per_asset(rate), "continuous yield of each asset", "q")] = ()
-    vols: Annotated[tuple[Curve, ...], Part(per_asset(curve(0.0)), "volatility of each asset", "vol")] = ()
+    vols: Annotated[
+        tuple[Curve, ...], Part(per_asset(curve(0.0, HIGHEST_VOL)), "volatility of each asset", "vol")
+    ] = ()
     correlation: Annotated[
         Matrix, Part(_correlation, "correlation matrix, or one number for two assets", "corr")
     ] = ()
@@ -105,6 +110,21 @@ class Market:
         return self.spots[0] - sum(paid)
 
 
+def _require_moderate(market: Market, expiry: float) -> None:
+    """SpecError where rates or volatility over the life lead to numbers beyond those of a double."""
+    totals = [("r", market.rate.integral(0.0, expiry))]
+    totals += [("q", dividend.integral(0.0, expiry)) for dividend in market.yields]
+    for name, total in totals:
+        if abs(total) > _LARGEST_GROWTH:
+            raise SpecError(
+                name, total, f"must lie within -{_LARGEST_GROWTH:g} and {_LARGEST_GROWTH:g} over T"
+            )
+    for vol in market.vols:
+        variance = vol.integral_of_square(0.0, expiry)
+        if variance > _LARGEST_VARIANCE:
+            raise SpecError("vol", variance, f"must have a square of at most {_LARGEST_VARIANCE:g} over T")
+
+
 def read_market(values: object, context: Context) -> Market:
     """The market part of a request. Missing yields are 0; several assets need ``corr``."""
     market = read_fields(Market, require_mapping(values, ""), "", context)
@@ -122,6 +142,7 @@ def read_market(values: object, context: Context) -> Market:
         market.correlation or identity,
         market.dividends,
     )
+    _require_moderate(market, context.expiry)
     if market.dividends and market.escrowed(context.expiry) < 0.0:
         rule = f"must leave a spot of at least 0; S less their value is {market.escrowed(context.expiry):.6g}"
         raise SpecError("dividends", [[d.time, d.amount] for d in market.dividends], rule)

@@ -40,6 +40,7 @@ from engine.pricing.spec.products import (
 from engine.pricing.spec.schedule import Averaging, Monitoring, Schedule
 from engine.pricing.spec.simulation import Simulation
 
+LEAST_EXPIRY = 1e-12  # years: thirty microseconds
 DAYS = {"ACT/365F": 365.0, "ACT/360": 360.0}
 GREEKS = ("delta", "gamma", "vega", "theta", "rho", "div_rho", "vanna", "volga", "dv0", "corr_sens")
 
@@ -138,6 +139,8 @@ def _read_expiry(request: Mapping[str, Any]) -> float:
             if name in request:
                 raise SpecError(name, request[name], "must not be given beside T")
         expiry: float = number(0.0, 200.0)(request["T"], "T", nothing)
+        if 0.0 < expiry < LEAST_EXPIRY:
+            raise SpecError("T", expiry, f"must be 0 or at least {LEAST_EXPIRY:g}")
         return expiry
     if "expiry_date" not in request:
         raise SpecError("T", None, "must be given, or valuation_date and expiry_date")

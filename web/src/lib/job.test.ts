@@ -8,6 +8,7 @@ describe("a job's title", () => {
     expect(titleOf({ name: null, spec: { publish_as: "bard" } })).toBe("bard");
     expect(titleOf({ name: "", spec: { publish_as: null } })).toBe("Untitled");
     expect(titleOf({ name: null, spec: { expression: "a + b", preset: null } })).toBe("a + b");
+    expect(titleOf({ name: null, spec: { contract: { instrument: "asian" } } })).toBe("asian");
     expect(titleOf({ name: "a".repeat(9), spec: {} }, 3)).toBe("aaa…");
   });
 });
