@@ -13,7 +13,7 @@ from engine.emit.kernel import STRIP
 
 CHUNK_COST = 32768  # additions a chunk
 CHUNK_LEAST = 1024  # elements
-STEP_BYTES = 64  # of the smallest elements that a step has at most
+STEP_BYTES = 128  # of the smallest elements that a step has at most
 
 Sizes = Mapping[str, int]
 

@@ -104,9 +104,10 @@ class Turns:
             triple = (bool_, carry.dtype, carry.dtype)
             after = self._apply("select", (active, carry.next, carry.value), triple, carry.dtype)
             kept.append(Carry(carry.value, carry.first, after, carry.dtype, carry.single))
-        taken = self._apply("cast", (active,), (bool_,), int64)
-        more = self._apply("add", (turns, taken), (int64, int64), int64)
-        kept.append(Carry(turns, self.lowering.constant(int64, 0), more, int64))
+        if 0 in self.local.items:
+            taken = self._apply("cast", (active,), (bool_,), int64)
+            more = self._apply("add", (turns, taken), (int64, int64), int64)
+            kept.append(Carry(turns, self.lowering.constant(int64, 0), more, int64))
         goes = self._apply("not", (stop,), (bool_,), bool_)
         goes = self._apply("and", (active, goes), (bool_, bool_), bool_)
         kept.append(Carry(active, exists, goes, bool_))

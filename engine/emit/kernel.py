@@ -16,6 +16,7 @@ from engine.emit.lines import OPERATIONS, LinePrinter
 from engine.emit.values import HEAD_WORDS, indent, neutral, word_offsets
 
 EXPENSIVE_PASS = 60  # additions an element
+SHORT_TURN = 48  # additions an element
 DRAW_COST = OPS["random_bits"].cost
 STRIP = 64  # columns that a column kernel takes at once
 
@@ -46,7 +47,6 @@ class _Printer:
         floats = any(own.written and own.dtype in (float32, float64) for own in kernel.buffers)
         self.streams = kernel.kind == "each" and floats
         self.lines = LinePrinter(kernel, self.streams)
-        self.width = self.lines.width
 
     def text(self, name: str) -> str:
         kernel = self.kernel
@@ -75,6 +75,10 @@ class _Printer:
             "}",
         ]
         return "\n".join([*rows, *lines, *indent(self._cut(name)), "}", ""])
+
+    @property
+    def width(self) -> str:
+        return self.lines.width
 
     # ---- the frame
 
@@ -152,19 +156,21 @@ class _Printer:
         """As ``_block``, step by step: the lanes of a tree are an array in memory, and the text is built
         once.
         """
+        self.lines.unroll = _unrolled(stage, self.kernel.lanes)
         lines, width = ["const int64_t e = b + GM_TREE_BLOCK < n ? b + GM_TREE_BLOCK : n;"], self.width
         for name, dtype, reduction in accumulators:
             lane, count = self.lines.lane(dtype), f"GM_LANES / {self.lines.count(dtype)}"
             lines.append(f"{lane.vector} a{name}_[{count}];")
             value = f"set1_{lane.suffix}({neutral(reduction, dtype)})"
             lines.append(f"for (int k = 0; k < {count}; k++) a{name}_[k] = {value};")
-        return [
-            *lines,
+        lines += [
             f"for (int64_t j = b; j < e; j += {width}) {{",
             f"    const int64_t m = e - j, u = (j - b) / {width} % (GM_LANES / {width});",
             *indent(self.lines.inner(stage.inner, None)),
             "}",
         ]
+        self.lines.unroll = 1
+        return lines
 
     def _total(self) -> list[str]:
         """The end of the tree whose blocks another kernel has collected."""
@@ -241,15 +247,17 @@ class _Printer:
 
     def _plain_pass(self, stage: Stage) -> list[str]:
         """Whole vectors, then what is left; in one loop where the text is costly to build twice."""
-        width = self.width
         if _is_expensive(stage):
-            head = f"for (int64_t j = c0; j < c1; j += {width}) {{"
-            return [
-                head,
+            self.lines.unroll = _unrolled(stage, self.kernel.lanes)
+            lines = [
+                f"for (int64_t j = c0; j < c1; j += {self.width}) {{",
                 "    const int64_t m = c1 - j;",
                 *indent(self.lines.inner(stage.inner, None)),
                 "}",
             ]
+            self.lines.unroll = 1
+            return lines
+        width = self.width
         lines = ["{", "    int64_t j = c0;", f"    for (; j + {width} <= c1; j += {width}) {{"]
         lines += indent(self.lines.inner(stage.inner, whole=True), 2)
         lines += ["    }", "    if (j < c1) {", "        const int64_t m = c1 - j;"]
@@ -396,6 +404,18 @@ class _Printer:
                 lines.append(f"    {lane.scalar} *p{k} = ({lane.scalar} *)bufs[{k}];")
         lines += indent(self.lines.inner(kernel.last, whole=None))
         return [*lines, "}"]
+
+
+def _unrolled(stage: Stage, lanes: int) -> int:
+    """Two vectors a step where a short turn of a loop waits for the one before."""
+    for line in stage.inner:
+        if isinstance(line, Loop):
+            cost = sum(OPS[own.op].cost for own in line.body if isinstance(own, Apply))
+            chains = any(carry.dtype.size == lanes and not carry.single for carry in line.carries)
+            drawn = any(isinstance(own, Draw | Loop) for own in line.body)
+            if cost <= SHORT_TURN and chains and not drawn:
+                return 2
+    return 1
 
 
 def _is_expensive(stage: Stage) -> bool:

@@ -183,9 +183,12 @@ class LinePrinter(Values):
         self.forms[line.value] = Form(bool_, size)
         vector, numbers = ("vi32", "gm_lane_numbers") if size == 4 else ("vi64", "gm_wide_numbers")
         s = vector[1:]
-        some = f"({vector})(ld_{s}({numbers}) < gm_left_{s}(m))"
-        value = f"set1_{s}(-1)" if whole else some
-        return [f"const {vector} v{line.value} = {value};"]
+        lines = []
+        for part in range(self.vectors(size)):
+            some = f"({vector})(ld_{s}({numbers}) < gm_left_{s}(m - {part} * {COUNTS[size]}))"
+            value = f"set1_{s}(-1)" if whole else some
+            lines.append(f"const {vector} {self.name(line.value, part)} = {value};")
+        return lines
 
     def _loop(self, loop: Loop, whole: bool | None) -> list[str]:
         """Carries are variables; a turn computes all that replace them before the first is replaced."""
@@ -337,7 +340,7 @@ class LinePrinter(Values):
                 result.append(f"{own} = gm_combine_{s}({op}, {own}, {value});")
                 continue
             if whole is None:
-                own = f"a{name}_[u * 2 + {part}]" if two else f"a{name}_[u]"
+                own = f"a{name}_[u * {len(values)} + {part}]" if two else f"a{name}_[u]"
                 head = f"head_{s}({value}, m - {part} * {count}, {neutral(line.kind, dtype)})"
                 some = f"m >= {self.width} ? {value} : {head}"
                 result.append(f"{own} = gm_combine_{s}({op}, {own}, {some});")

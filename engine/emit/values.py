@@ -47,11 +47,18 @@ class Values:
         self.kernel = kernel
         self.forms: dict[int, Form] = {}
         self.words = word_offsets(kernel)[:-1]
-        self.width = COUNTS[kernel.lanes]
+        self.unroll = 1
+        """How many vectors of the smallest lanes a step has."""
 
     def vectors(self, size: int) -> int:
         """How many vectors a step has of lanes of ``size`` bytes."""
-        return size // self.kernel.lanes
+        return self.unroll * size // self.kernel.lanes
+
+    @property
+    def width(self) -> str:
+        """C's text for the number of elements in a step."""
+        own = COUNTS[self.kernel.lanes]
+        return own if self.unroll == 1 else f"({self.unroll} * {own})"
 
     def lane(self, dtype: DType, size: int | None = None) -> Lane:
         if dtype is bool_:
