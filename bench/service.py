@@ -227,7 +227,7 @@ async def listing(system: System) -> list[Figure]:
             pipe.execute()
     connection = await Connection.open(system.port)
     figures = []
-    for name, path in (("first page", "/v1/jobs?limit=20"), ("queued only", "/v1/jobs?status=queued")):
+    for name, path in (("first page", "/v1/jobs?limit=20"), ("queued only", "/v1/jobs?state=queued")):
         times = []
         for _ in range(PAGES):
             began = time.perf_counter()

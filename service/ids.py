@@ -8,6 +8,8 @@ import time
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's: sorts as the number does, no i, l, o, u
 LENGTH = 26
+PAIRS = tuple(first + second for first in ALPHABET for second in ALPHABET)
+SHIFTS = range(5 * (LENGTH - 2), -1, -10)  # of the pairs of digits
 _PATTERN = re.compile(rf"[a-z]+_[0-7][{ALPHABET}]{{{LENGTH - 1}}}")
 
 
@@ -19,8 +21,7 @@ def _uuid7() -> int:
 
 
 def _text(prefix: str, number: int) -> str:
-    digits = (ALPHABET[number >> shift & 31] for shift in range(5 * (LENGTH - 1), -1, -5))
-    return f"{prefix}_{''.join(digits)}"
+    return f"{prefix}_{''.join([PAIRS[number >> shift & 1023] for shift in SHIFTS])}"
 
 
 def new_id(prefix: str) -> str:

@@ -17,7 +17,7 @@ KEPT = frozenset(
         *map(str.upper, PROXIES),
     ]
 )
-KEPT_PREFIXES = ("LC_", "LD_", "PYTHON", "SSL_CERT_", "XDG_", "ZIG_")
+KEPT_PREFIXES = ("DYLD_", "LC_", "LD_", "PYTHON", "SSL_CERT_", "XDG_", "ZIG_")
 
 
 def restrict_process(memory_bytes: int | None = None, file_bytes: int | None = None) -> None:

@@ -52,7 +52,11 @@ def gradient_of_loop(node: Node, cotangents: Mapping[int, Node], wanted: Sequenc
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A constant of which a turn reads rows only, each by a scalar index: their cotangents are stacked."""
+    """A constant of which a turn reads rows only, each by a scalar index.
+
+    The cotangents of rows are stacked, and added up after the loop; where carries are not kept, neither are
+    these, and they are added up in each turn, in the same order.
+    """
 
     constant: int
     reads: tuple[Node, ...]
@@ -61,6 +65,10 @@ class _Rows:
     def places(self) -> Node:
         """The indices of a turn's rows, int64."""
         return _listed([b.cast(read.inputs[1], int64) for read in self.reads])
+
+    def added(self, total: Node, places: Node, values: Node) -> Node:
+        """``total``, of the constant's shape, with values added to its rows."""
+        return b.scatter(total, (places,), values, "add", self.reads[0].attrs[0])
 
 
 class _Held:
@@ -104,16 +112,16 @@ class _Backward:
         self.of_constants: list[Node | None] = [None] * len(body.constants)
         for end, k in zip(ends, self._floats, strict=False):
             self.of_carries[k] = end
-        for end, k in zip(ends[len(self._floats) :], self._summed, strict=True):
+        for end, k in zip(ends[len(self._floats) :], self._sums, strict=True):
             self.of_constants[k] = end
-        self._put_rows(stacks)
+        for at, (rows, values) in enumerate(zip(self._rows, stacks, strict=False)):
+            total = b.zeros_like(loop.constants[rows.constant])
+            self.of_constants[rows.constant] = rows.added(total, stacks[len(self._rows) + at], values)
 
     def _rows_of(self, wanted: Sequence[bool]) -> list[_Rows]:
         """Constants that the body reads only a row at a time, wherever each row is."""
         body = self._loop.body
         readers: dict[Node, list[Node]] = {}
-        if self._loop.limit is None:  # nothing can be stacked
-            return []
         for node in body.nodes:
             for x in dict.fromkeys(node.inputs):
                 readers.setdefault(x, []).append(node)
@@ -124,6 +132,11 @@ class _Backward:
             if reads and in_rows and wanted[k] and x.dtype.is_float and x not in body.outs:
                 found.append(_Rows(k, tuple(reads)))
         return found
+
+    @property
+    def _sums(self) -> list[int]:
+        """The constants whose cotangents are summed up on the way."""
+        return [*self._summed, *([] if _keeps(self._loop) else [rows.constant for rows in self._rows])]
 
     # ---- one turn
 
@@ -139,7 +152,7 @@ class _Backward:
         flags = None if stopped is None else params_like([stopped])[0]
         outs = self._outs(flags)
         seeds = params_like(outs)
-        sums = params_like([body.constants[k] for k in self._summed])
+        sums = params_like([body.constants[k] for k in self._sums])
         parts = self._parts(outs, seeds, sums)
         carried = params_like(seeds[: len(self._floats)])
         stacks = [self._row(stack, turn) for stack in self._stacks.values()]
@@ -147,9 +160,9 @@ class _Backward:
         values = dict(zip([*body.params, *seeds], given, strict=True))
         if flags is not None and stopped is not None:
             values[flags] = stopped
-        new = replaced([*parts, *[rows.places for rows in self._rows]], values)
+        new = replaced(parts, values)
         begun = [cotangents.get(1 + k) or b.zeros_like(loop.carries[k]) for k in self._floats]
-        begun += [b.zeros_like(loop.constants[k]) for k in self._summed]
+        begun += [b.zeros_like(loop.constants[k]) for k in self._sums]
         ends = len(carried) + len(sums)
         turns = Turns(
             turn=back,
@@ -181,14 +194,20 @@ class _Backward:
         return [*kept, *[_where(flags, b.zeros_like(x), x) for x in slices]]
 
     def _parts(self, outs: Sequence[Node], seeds: Sequence[Node], sums: Sequence[Node]) -> list[Node]:
-        """One turn: the cotangents of the carries, the sums with those of constants, and those of rows."""
+        """One turn: the cotangents of the carries, the sums with those of constants, and, where they are
+        stacked, those of rows and their places.
+        """
         body, count = self._loop.body, len(self._floats)
         wrt = [body.carries[k] for k in self._floats]
         wrt += [body.constants[k] for k in self._summed]
         parts = differentiate(outs, [*wrt, *[read for rows in self._rows for read in rows.reads]], seeds)
         reads = iter(parts[len(wrt) :])
         slopes = [_listed([next(reads) for _ in rows.reads]) for rows in self._rows]
-        return [*parts[:count], *_added(sums, parts[count : len(wrt)]), *slopes]
+        parts = [*parts[:count], *_added(sums[: len(self._summed)], parts[count : len(wrt)])]
+        if _keeps(self._loop):
+            return [*parts, *slopes, *[rows.places for rows in self._rows]]
+        each = zip(self._rows, sums[len(self._summed) :], slopes, strict=True)
+        return [*parts, *[rows.added(total, rows.places, values) for rows, total, values in each]]
 
     def _row(self, stack: Node, turn: Node) -> Node:
         """The row of ``turn``; where all are the same, that one."""
@@ -236,15 +255,6 @@ class _Backward:
                 before = _where(stopped, held(b.item(self._node, 1 + k)), before)
             found.append(before)
         return found
-
-    def _put_rows(self, stacks: Sequence[Node]) -> None:
-        """The stacked cotangents of rows, added up where the rows are."""
-        for at, rows in enumerate(self._rows):
-            total = b.zeros_like(self._loop.constants[rows.constant])
-            if total.shape[0] != 0:
-                values, places = stacks[at], stacks[len(self._rows) + at]
-                total = b.scatter(total, (places,), values, "add", rows.reads[0].attrs[0])
-            self.of_constants[rows.constant] = total
 
 
 def _is_row(node: Node, x: Node) -> bool:

@@ -19,7 +19,7 @@ def answer_of(result: Result | ImpliedVolResult) -> dict[str, Any]:
             found["closed_form"] |= {"greeks": _greeks(result.closed_form.greeks), "z": result.z}
     else:
         found["kind"] = "implied_vol"
-    clean: dict[str, Any] = _finite(found)
+    clean: dict[str, Any] = finite(found)
     return clean
 
 
@@ -40,9 +40,10 @@ def _scaled(greek: Greek, name: str, divisor: float) -> dict[str, Any]:
     return asdict(Greek(value, greek.method, unit, greek.se / divisor))
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """``value`` as JSON has it, with null for each number that is not finite."""
     if isinstance(value, dict):
-        return {key: _finite(own) for key, own in value.items()}
+        return {key: finite(own) for key, own in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(own) for own in value]
+        return [finite(own) for own in value]
     return None if isinstance(value, float) and not isfinite(value) else value

@@ -41,7 +41,7 @@ def _of_product(spec: Spec) -> list[str]:
             else [f"exercise at {steps} dates, not at any time: low"]
         )
         if spec.greeks:
-            found.append("Greeks take the exercise rule for the best one: of the order of a percent")
+            found.append("Greeks take the exercise rule for the best one: a few percent")
         return [*found, "the exercise rule is not the best: low"]
     if isinstance(product, p.Asian) and product.averaging.continuous:
         return [f"the integral by {steps} trapezoids: of second order in the step"]

@@ -5,6 +5,7 @@ S (S1, S2, … with several assets) is the path at the monitoring times, with to
 
 from __future__ import annotations
 
+from keyword import iskeyword
 from typing import Literal, TypeAlias
 
 from engine.expression import Expression, ExpressionError, Function, parse
@@ -81,13 +82,19 @@ def read_payoff(spec: Spec) -> Expression:
     """The checked expression of a custom product. SpecError where it is none, or is not one number."""
     product = spec.product
     assert isinstance(product, Custom)
-    kinds: dict[str, Kind] = dict.fromkeys((name for name, _ in product.constants.pairs), "number")
-    kinds |= dict.fromkeys(path_names(spec.market.assets), "path")
+    kinds: dict[str, Kind] = dict.fromkeys(path_names(spec.market.assets), "path")
+    for name, _ in product.constants.pairs:
+        if name in kinds or name in FUNCTIONS or iskeyword(name) or not name.isascii():
+            rule = "must have names of ASCII letters that mean nothing else in a payoff"
+            raise SpecError("constants", name, rule)
+        kinds[name] = "number"
     try:
         expression = parse(product.payoff, kinds, FUNCTIONS)
         result = expression.infer(kinds, FUNCTIONS)[-1]
     except ExpressionError as error:
         raise SpecError("payoff", product.payoff, f"must be an expression: {error}") from error
+    if not any(kinds[name] == "path" for name in expression.names):
+        raise SpecError("payoff", product.payoff, "must read the path")
     if _along(result):
         rule = "must be one number for a path; take last(…), max(…) or mean(…) of what has one for each date"
         raise SpecError("payoff", product.payoff, rule)

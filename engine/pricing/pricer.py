@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import isfinite
 
 from engine.pricing import deterministic
 from engine.pricing.analytic.exact import exact
 from engine.pricing.bias import bias_of
 from engine.pricing.checks import checks
 from engine.pricing.implied import implied_vol
+from engine.pricing.limits import check_priceable
 from engine.pricing.montecarlo.draws import LAYOUT, RNG
 from engine.pricing.montecarlo.dual import has_dual, upper_bound
+from engine.pricing.montecarlo.estimate import Mean
 from engine.pricing.montecarlo.greeks import method_of, refusal
 from engine.pricing.montecarlo.program import program_of
 from engine.pricing.montecarlo.run import Part, Simulated, combined, simulated, simulated_shard
@@ -41,10 +44,20 @@ def price(spec: Spec, progress: Progress | None = None) -> Result | ImpliedVolRe
 
     With ``method`` auto a simulation runs where its settings are given or nothing exact is known; the exact
     price, where there is one, stands beside it. ``progress`` hears of running estimates. Raises SpecError for
-    a custom payoff that is no expression, and for closed_form where there is none.
+    a custom payoff that is no expression, for closed_form where there is none, and for a contract that leads
+    to numbers beyond those of a double.
     """
+    try:
+        return _price(spec, progress)
+    except ArithmeticError as error:
+        rule = f"must not lead to numbers that no double holds: {error}"
+        raise SpecError("instrument", spec.instrument, rule) from error
+
+
+def _price(spec: Spec, progress: Progress | None) -> Result | ImpliedVolResult:
     if isinstance(spec.product, p.ImpliedVol):
         return implied_vol(spec)
+    check_priceable(spec)
     if isinstance(spec.product, p.Custom):
         read_payoff(spec)
     known = exact(spec)
@@ -131,15 +144,20 @@ def _result(spec: Spec, found: Simulated, known: Exact | None) -> Result:
         checks=checks(spec, own.value, own.se),
         seconds=found.seconds,
         path_steps_per_s=steps / found.seconds if found.seconds > 0.0 else None,
-        warnings=(*found.warnings, *_warnings(spec)),
+        warnings=(*found.warnings, *_warnings(spec, own)),
     )
 
 
-def _warnings(spec: Spec) -> tuple[str, ...]:
+def _warnings(spec: Spec, own: Mean) -> tuple[str, ...]:
     settings = settings_of(spec)
+    found = []
     if settings.dual and not has_dual(spec):
-        return ("no dual bound: it is for early exercise on one asset under black_scholes",)
-    return ()
+        found.append("no dual bound: it is for early exercise on one asset under black_scholes")
+    if not isfinite(own.value):
+        found.append("no price: the payoff is not finite on some path")
+    elif not isfinite(own.se):
+        found.append("no standard error: it takes more paths")
+    return tuple(found)
 
 
 def _method(spec: Spec) -> str:

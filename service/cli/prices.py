@@ -35,7 +35,9 @@ class Prices:
                 click.echo(line)
         elif kind == "report" and data["n"] >= 2 * self._said:
             self._said = data["n"]
-            click.echo(f"{data['n']:>12,} paths  {data['price']:.6g} ± {_number(data['se'])}", err=True)
+            click.echo(
+                f"{data['n']:>12,} paths  {_number(data['price'], 6)} ± {_number(data['se'])}", err=True
+            )
 
 
 def answer_lines(number: int, answer: dict[str, Any]) -> list[str]:
@@ -65,5 +67,5 @@ def answer_lines(number: int, answer: dict[str, Any]) -> list[str]:
     return [f"{name:<14} {clean(text)}" for name, text in rows]
 
 
-def _number(value: float | None) -> str:
-    return "?" if value is None else f"{value:.2g}"
+def _number(value: float | None, digits: int = 2) -> str:
+    return "?" if value is None else f"{value:.{digits}g}"

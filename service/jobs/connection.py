@@ -9,6 +9,7 @@ from redis.asyncio import BlockingConnectionPool
 from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import ExponentialWithJitterBackoff
+from redis.connection import HiredisRespSerializer
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
@@ -26,7 +27,15 @@ def connect(url: str, *, patient: bool = True) -> Redis:
 
 
 class _Pool(BlockingConnectionPool):
-    """Hands out a connection that is free without the lock and the timer that waiting for one takes."""
+    """Hands out a connection that is free without the lock and the timer that waiting for one takes.
+
+    Commands are packed by hiredis; redis-py has its asynchronous connections do that in Python.
+    """
+
+    def make_connection(self) -> Any:
+        connection: Any = super().make_connection()  # type: ignore[no-untyped-call]
+        connection.pack_command = HiredisRespSerializer().pack
+        return connection
 
     async def get_connection(self, *_: Any, **__: Any) -> Any:
         if not self.can_get_connection():

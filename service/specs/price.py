@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from engine.pricing.cost import cost_of
+from engine.pricing.limits import check_priceable
 from engine.pricing.payoff_language import read_payoff
 from engine.pricing.spec import Spec, SpecError, describe, products, read_spec
 from service.errors import invalid_field
@@ -76,6 +77,7 @@ def read_contract(given: Mapping[str, Any], path: str) -> Spec:
     """The checked contract. InvalidFieldsError with the field's path, behind ``path``."""
     try:
         spec = read_spec(given)
+        check_priceable(spec)
         if isinstance(spec.product, products.Custom):
             read_payoff(spec)
     except SpecError as error:

@@ -157,6 +157,16 @@ def test_the_last_use_is_remembered(guarded: Api) -> None:
         assert admin.get(f"/v1/keys/{made['id']}").json()["last_used_at"] is not None
 
 
+def test_a_key_opens_what_can_be_read_of_a_store_that_takes_no_writes(guarded: Api) -> None:
+    made = create(guarded)
+    guarded.redis.config_set("min-replicas-to-write", 1)
+    try:
+        with as_holder(guarded, made["secret"]) as http:
+            assert http.get("/openapi.json").status_code == 200
+    finally:
+        guarded.redis.config_set("min-replicas-to-write", 0)
+
+
 def test_secrets_are_compared_in_constant_time(guarded: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also for an id that there is not, whose hash would else be missed at once."""
     compared: list[tuple[int, int]] = []

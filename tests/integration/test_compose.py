@@ -79,6 +79,12 @@ def test_the_image_is_built_in_stages_and_runs_as_nobody_special() -> None:
     assert "COPY . " not in DOCKERFILE
 
 
+def test_our_own_image_is_never_pulled() -> None:
+    ours = [service for service in SERVICES.values() if service["image"].startswith("gradmill")]
+    assert len(ours) == 2
+    assert all(service["build"] == "." and service["image"] == "gradmill:local" for service in ours)
+
+
 def secrets_folder(folder: Path) -> Path:
     subprocess.run([sys.executable, ROOT / "deploy" / "compose_secrets.py", folder], check=True)
     return folder

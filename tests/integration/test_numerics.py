@@ -10,7 +10,10 @@ from api_rig import TRAIN, Api
 from cluster import Cluster
 
 from service.cli.repeat import compare, digest, leaves, shown
+from service.client import Client
 from service.jobs import calls
+from service.jobs.lanes import LANES
+from service.specs import KINDS
 from service.versions import ENGINE_VERSION, NUMERICS_VERSION
 from workers.resume import all_points, starting_points
 
@@ -96,6 +99,32 @@ def test_a_repetition_has_the_stored_spec_and_publishes_nothing(api: Api) -> Non
     assert new["spec"] == {**old["spec"], "publish_as": None}
     again = api.http.post(f"/v1/jobs/{old['id']}/repeat", headers={"Idempotency-Key": "k"}).json()
     assert again["id"] == new["id"]
+
+
+BIGRAM = {
+    "model": {"name": "bigram", "seq_len": 8},
+    "corpus": {"text": "to be or not to be " * 40},
+    "steps": 30,
+}
+SPECS = {"train": BIGRAM, "price": KINDS["price"].example, "compile": KINDS["compile"].example}
+
+
+@pytest.mark.slow
+def test_repetitions_of_real_jobs_have_the_same_bits(cluster: Cluster) -> None:
+    cluster.environment |= {"GRADMILL_LEASE_S": "10", "GRADMILL_STALL_S": "60"}
+    for lane in LANES:
+        cluster.start("-m", "workers.lane", lane)
+    with Client(cluster.start_api()) as client:
+        for kind, spec in SPECS.items():
+            old = client.wait(client.submit(kind, spec)["id"])
+            assert old["state"] == "succeeded", old["error"]
+            new = client.wait(client.repeat(old["id"])["id"])
+            assert compare(old, new)["different"] == {}
+        model = client.submit("train", {**BIGRAM, "publish_as": "mine"})
+        client.wait(model["id"])
+        old = client.wait(client.submit("sample", {"model": "mine", "max_tokens": 20, "prompt": "to"})["id"])
+        new = client.wait(client.repeat(old["id"])["id"])
+        assert compare(old, new)["different"] == {}
 
 
 def job_with(result: Any) -> Any:

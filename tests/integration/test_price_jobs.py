@@ -101,6 +101,15 @@ def test_the_same_request_gives_the_same_bits(system: Cluster, client: Client) -
     assert (first["price"], first["se"]) == (second["price"], second["se"])
 
 
+def test_errors_that_are_not_known_yet_are_null(system: Cluster, client: Client) -> None:
+    """The first replicate of quasi-random points has no error."""
+    contract = {**CALL, "mc": {"paths": 4096, "qmc": "sobol"}}
+    result, said = finished(system, client, {"contract": contract, "charts": False})
+    assert abs(result["answers"][0]["price"] - EXACT) < 0.1
+    running = [report["se"] for report in said if "n" in report]
+    assert running[0] is None and running[-1] == result["answers"][0]["se"]
+
+
 def test_many_contracts_are_priced_in_one_job(system: Cluster, client: Client) -> None:
     contracts = [CALL, {**CALL, "K": 120}, {**CALL, "method": "closed_form", "instrument": "custom"}]
     custom = contracts.pop()

@@ -23,6 +23,7 @@ LIGHT_ENGINE_MODULES = {
     "engine.numerics",
     "engine.models.config",
     "engine.pricing.cost",
+    "engine.pricing.limits",
     "engine.pricing.payoff_language",
     "engine.pricing.spec",
 }

@@ -238,3 +238,27 @@ def test_gradients_of_what_is_only_stacked_and_of_loops_results() -> None:
         gradients = graph.differentiate((result * result).sum(), [result, p])
     found = graph.interpret(gradients, {"p": [2.0, 3.0]})
     assert [g.tolist() for g in found] == [[32.0, 162.0], [8 * 2.0**7, 8 * 3.0**7]]
+
+
+@needs_compiler
+def test_a_loop_that_only_stop_ends_has_a_gradient() -> None:
+    """Newton's method for the cube root of each of some rows: dx/da = x / 3a."""
+    graph = Graph()
+    with graph:
+        a = graph.parameter("a", (2, 3), float64)
+
+        def newton(turn: Tensor, x: Tensor) -> Turn:
+            row = a[turn % 2] * 0.0 + a[0]
+            new = x - (x * x * x - row) / (x * x * 3.0)
+            return Turn(new, stop=abs(new * new * new - row).max() < 1e-9)
+
+        root = loop(2**40, newton, Tensor([1.0, 1.0, 1.0], float64), save="first")
+        slope = graph.differentiate(root.carries, a)
+    plan = graph.compile([root, slope])
+    feeds = {"a": Tensor([[8.0, 27.0, 2.0], [1.0, 1.0, 1.0]], float64)}
+    assert plan.verify(feeds)
+    found, slope = plan.run(feeds)
+    np.testing.assert_allclose(found.carries.tolist(), [2.0, 3.0, 2 ** (1 / 3)], rtol=1e-12)
+    assert 5 < found.turns.item() < 20
+    np.testing.assert_allclose(slope.tolist()[0], [2 / 24, 3 / 81, 2 ** (1 / 3) / 6], rtol=1e-7)
+    assert slope.tolist()[1] == [0.0, 0.0, 0.0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pickle
 import subprocess
@@ -19,6 +20,7 @@ import pytest
 from engine.core.dtype import float64
 from engine.normal import inverse_normal
 from engine.pricing import combine, price, price_shard
+from engine.pricing.answer import answer_of
 from engine.pricing.montecarlo.blocks import BLOCK, total
 from engine.pricing.montecarlo.correlate import root, root_slope
 from engine.pricing.montecarlo.draws import box_muller, key_of, pairs_of_uniforms
@@ -383,11 +385,46 @@ def test_custom_payoffs_price_as_the_products_they_spell(
 
 
 @pytest.mark.parametrize(
+    ("payoff", "expected"),
+    [
+        ("max(1.5, 2.25)", 2.25),
+        ("exp(0.1)", math.exp(0.1)),
+        ("1.1", 1.1),
+        ("where(~(1 < 2), 3, 4)", 4.0),
+        ("~(1 < 2) | (2 < 1)", 0.0),
+    ],
+)
+def test_numbers_that_a_payoff_has_of_its_own_keep_their_digits(payoff: str, expected: float) -> None:
+    found = priced(custom(f"({payoff}) + 0 * last(S)", dates=1), paths=64, control_variate="none")
+    assert found.price == pytest.approx(math.exp(-CALL["r"]) * expected, rel=1e-14, abs=1e-300)
+
+
+def test_a_payoff_that_is_not_finite_has_no_price_and_says_so() -> None:
+    found = priced(custom("log(last(S) - 1000)", dates=1), paths=64)
+    assert answer_of(found)["price"] is None
+    assert found.warnings[0].startswith("no price")
+
+
+@pytest.mark.parametrize("asked", [{"paths": 2}, {"paths": 3, "antithetic": True}])
+def test_too_few_paths_have_no_error(asked: dict[str, Any]) -> None:
+    found = priced(EUROPEAN, **asked)
+    assert answer_of(found)["se"] is None
+    assert found.warnings == ("no standard error: it takes more paths",)
+
+
+@pytest.mark.parametrize("name", ["S", "max", "lambda", "é"])
+def test_constants_that_could_not_be_read_are_refused(name: str) -> None:
+    with pytest.raises(SpecError, match="mean nothing else"):
+        price(read_spec(custom("last(S)", **{name: 1.0})))
+
+
+@pytest.mark.parametrize(
     ("payoff", "rule"),
     [
         ("S", "one number for a path"),
         ("max(S) + x", "unknown name 'x'"),
         ("mean(K)", "takes the path"),
+        ("max(K, 1)", "must read the path"),
         ("__import__('os')", "no text"),
         ("any(S)", "takes a condition"),
         ("K & K", "takes conditions"),

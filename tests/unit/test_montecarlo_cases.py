@@ -14,7 +14,7 @@ from engine.pricing.result import Result
 from engine.pricing.spec import Simulation, Spec
 from engine.pricing.spec import products as p
 
-QUICK_PATHS, PATHS = 2**14, 2**17
+QUICK_PATHS, PATHS = 2**14, 2**16
 NOT_SIMULATED = ("implied_vol",)
 CERTAIN = {"EDGE-T0-ITM", "EDGE-T0-ATM", "EDGE-HUGEVOL"}
 """Cases whose answer is exact whatever is asked for."""

@@ -132,3 +132,17 @@ def test_the_exercise_rule_comes_from_other_paths() -> None:
     found = answer(put)
     assert "separate paths" in found.method and found.bias.endswith("low")
     assert found.z is not None and found.z < 3.5
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        {"instrument": "chooser", "K": 100, "t_choose": 0.5},
+        {"instrument": "quanto", "type": "call", "K": 100, "r_foreign": 0.0, "vol_fx": 0.1, "rho_fx": 0.3},
+    ],
+)
+def test_values_known_under_black_scholes_alone_are_asked_of_it_alone(product: dict[str, Any]) -> None:
+    request = {**product, "S": 100, "T": 1, "r": 0.05, "vol": 0.2}
+    jumps = {"name": "merton", "params": {"lam": 1, "mu_j": 0, "sigma_j": 0.1}}
+    with pytest.raises(SpecError, match="must be black_scholes"):
+        price(read_spec({**request, "model": jumps}))

@@ -17,6 +17,13 @@ from engine.pricing.spec.simulation import Simulation
 EUROPEAN: dict[str, Any] = {"instrument": "european", "type": "call", "S": 100, "K": 100, "T": 1, "vol": 0.2}
 TWO = {"instrument": "spread", "type": "call", "S": [100, 90], "K": 5, "T": 1, "vol": 0.2, "corr": 0.3}
 HESTON = {"v0": 0.04, "kappa": 1, "theta": 0.04, "xi": 0.3, "rho": -0.5}
+CUSTOM = {
+    "instrument": "custom",
+    "payoff": "last(S)",
+    "S": 1,
+    "vol": 0.2,
+    "monitoring": {"kind": "continuous"},
+}
 AVERAGE = {"instrument": "asian", "averaging": {"kind": "arithmetic", "n": 4}}
 
 
@@ -29,6 +36,7 @@ def without(request: dict[str, Any], *names: str) -> dict[str, Any]:
     [
         (EUROPEAN | {"vol": "0.2"}, "vol", "must be a number"),
         (EUROPEAN | {"vol": True}, "vol", "must be a number"),
+        (CUSTOM | {"T": 0}, "T", "must be greater than 0 for custom"),
         (EUROPEAN | {"vol": 10**400}, "vol", "must be at most"),
         (EUROPEAN | {"S": -(10**400)}, "S", "must be at least 0"),
         (EUROPEAN | {"S": 5e-324}, "S", "must be 0 or at least 1e-50 in size"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from redis import Redis
 from service.jobs.tickets import ENTRY
 from workers import pace as pace_module
 from workers.failures import InvalidDatasetError, NonFiniteLossError, explain
-from workers.limits import restrict_environment
+from workers.limits import KEPT, restrict_environment
 from workers.memory import oom_kills
 from workers.metrics import MetricColumns
 from workers.pace import Pace
@@ -164,6 +165,17 @@ def test_a_workers_children_learn_no_address_and_no_key() -> None:
     }
     restrict_environment(environment)
     assert sorted(environment) == ["GRADMILL_THREADS", "LC_ALL", "PATH"]
+
+
+def test_what_the_engine_reads_of_the_environment_is_left_to_it() -> None:
+    engine = Path(__file__).parents[2] / "engine"
+    read = {
+        name
+        for path in engine.rglob("*.py")
+        for name in re.findall(r"[\"'](GRADMILL_[A-Z_]+)[\"']", path.read_text())
+    }
+    assert read <= KEPT
+    assert "CC" in KEPT
 
 
 def entry(function: str, args: list[str], kwargs: dict[str, int], **fields: bytes) -> Ticket:

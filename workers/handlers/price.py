@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.pricing.answer import answer_of
+from engine.pricing.answer import answer_of, finite
 from engine.pricing.montecarlo.charts import charts_of
 from engine.pricing.pricer import price
 from engine.pricing.result import Estimate, ImpliedVolResult
@@ -55,7 +55,7 @@ def _answer(
     def said(estimate: Estimate) -> None:
         attempt.check()
         running = {"contract": number, "n": estimate.n, "price": estimate.price, "se": estimate.se}
-        attempt.emit("report", running)
+        attempt.emit("report", finite(running))
 
     try:
         spec = read_spec(contract)

@@ -22,7 +22,7 @@ def custom(path: Path, product: p.Custom) -> Tensor:
     }
     for asset, name in enumerate(path_names(spec.market.assets)):
         values[name] = _dates(path, product, asset)
-    result = as_tensor(read_payoff(spec).evaluate(values, _MEANING)).astype(path.logs[0].dtype)
+    result = _tensor(read_payoff(spec).evaluate(values, _MEANING)).astype(path.logs[0].dtype)
     blocks, _, paths = path.logs[0].shape
     if result.ndim == 3:  # one number for each path, with its axis of dates kept
         result = result.squeeze(1)
@@ -33,6 +33,11 @@ def _dates(path: Path, product: p.Custom, asset: int) -> Tensor:
     monitoring = product.monitoring
     times = path.times if monitoring.times is None else monitoring.times
     return path.at_times(times, asset, today=monitoring.include_t0)
+
+
+def _tensor(x: Any) -> Tensor:
+    """A number that is written in the payoff has all its digits."""
+    return x if isinstance(x, Tensor) else Tensor(float(x), float64)
 
 
 def _number(x: Any) -> Any:
@@ -49,7 +54,7 @@ def _extreme(over: Callable[..., Any], of_two: Callable[[Tensor, Any], Tensor]) 
         if len(operands) == 1:
             return over(operands[0], 1, True)
         a, b = (_number(x) for x in operands)
-        return of_two(a, b) if isinstance(a, Tensor) else of_two(b, a)
+        return of_two(b, a) if isinstance(b, Tensor) else of_two(_tensor(a), b)
 
     return function
 
@@ -65,12 +70,12 @@ _MEANING: dict[str, Callable[..., Any]] = {
     "<=": _arithmetic(lambda a, b: a <= b),
     ">": _arithmetic(lambda a, b: a > b),
     ">=": _arithmetic(lambda a, b: a >= b),
-    "&": lambda a, b: a & b,
-    "|": lambda a, b: a | b,
-    "~x": lambda a: ~a,
-    "exp": _arithmetic(lambda x: as_tensor(x).exp()),
-    "log": _arithmetic(lambda x: as_tensor(x).log()),
-    "sqrt": _arithmetic(lambda x: as_tensor(x).sqrt()),
+    "&": lambda a, b: as_tensor(a) & b,
+    "|": lambda a, b: as_tensor(a) | b,
+    "~x": lambda a: ~as_tensor(a),
+    "exp": _arithmetic(lambda x: _tensor(x).exp()),
+    "log": _arithmetic(lambda x: _tensor(x).log()),
+    "sqrt": _arithmetic(lambda x: _tensor(x).sqrt()),
     "abs": _arithmetic(abs),
     "mean": lambda x: x.mean(1, True),
     "sum": lambda x: x.sum(1, True),
@@ -80,5 +85,5 @@ _MEANING: dict[str, Callable[..., Any]] = {
     "min": _extreme(Tensor.min, Tensor.minimum),
     "any": lambda x: x.any(1, True),
     "all": lambda x: x.all(1, True),
-    "where": lambda condition, a, b: where(condition, _number(a), _number(b)),
+    "where": lambda condition, a, b: where(as_tensor(condition), _number(a), _number(b)),
 }

@@ -37,8 +37,12 @@ class Rule:
 
 
 def means(rows: Sequence[Row], counts: Sequence[int], rule: Rule) -> list[Mean]:
-    """The mean of each column over independent samples."""
+    """The mean of each column over independent samples.
+
+    The error is not known (inf) where there are no more samples than numbers that are fitted to them.
+    """
     sums, n = total(rows), sum(counts)
+    fitted = 1 if rule.known is None else 2
     coefficients = _coefficients(rows, counts, rule)
     found = []
     for k, own in enumerate(_columns(sums, rule)):
@@ -49,7 +53,7 @@ def means(rows: Sequence[Row], counts: Sequence[int], rule: Rule) -> list[Mean]:
             spread = own[3] / n - x * x
             variance += b * b * spread - 2.0 * b * (own[4] / n - x * y)
             y -= b * (x - rule.known[k])
-        se = sqrt(max(variance, 0.0) / (n - 1)) if n > 1 else inf
+        se = sqrt(max(variance, 0.0) / (n - 1)) if n > fitted else inf
         found.append(Mean(y, se))
     return found
 

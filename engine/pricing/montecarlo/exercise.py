@@ -56,7 +56,9 @@ def exercised(path: Path, product: Any) -> Tensor:
     value = (first * gains * discounts).sum(1)
     if not isinstance(product, p.American):
         return value
-    today = _option(product, path.today(), path.number("strike", _strike))
+    spot = path.number("spot today", lambda own: own.market.spots[0])
+    today = _option(product, path.shifts.moved(spot, "spot"), path.number("strike", _strike))
+    today = today.squeeze(1) if today.ndim == 3 else today
     at_once = path.number("exercise at once", lambda own: float(rule_of(own)[0]))
     return today * at_once + value * (1.0 - at_once)
 
@@ -78,10 +80,22 @@ def _gain(path: Path, product: Any) -> Tensor:
 def _sorted(path: Path) -> list[Tensor]:
     """The assets from the largest down, at each date and path; the two largest of many."""
     found = [path.spots(asset) for asset in range(len(path.logs))]
+    if path.numbers.spec.market.dividends:  # of one asset: what moves is the spot less their value
+        found[0] = found[0] + path.numbers.column("dividends to come", _dividends_to_come)
     for end in range(len(found) - 1, 0, -1):
         for k in range(end):
             found[k], found[k + 1] = found[k].maximum(found[k + 1]), found[k].minimum(found[k + 1])
     return found[:3]
+
+
+def _dividends_to_come(spec: Spec) -> list[float]:
+    """What dividends are worth at each date before they are paid there."""
+    market = spec.market
+    left = [d for d in market.dividends if d.time <= spec.expiry]
+    return [
+        sum(d.amount * market.discount(d.time) / market.discount(time) for d in left if d.time >= time)
+        for time in grid_of(spec).contract
+    ]
 
 
 def _features(path: Path) -> list[Tensor]:

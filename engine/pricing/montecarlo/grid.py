@@ -99,6 +99,12 @@ def _equal(expiry: float, steps: int) -> tuple[float, ...]:
     return tuple(expiry * (i + 1) / steps for i in range(steps))
 
 
+def _exercised_always(spec: Spec) -> tuple[float, ...]:
+    """Dates that stand for any time, and those just before dividends, where calls are exercised."""
+    paid = tuple([d.time for d in spec.market.dividends if d.time <= spec.expiry])
+    return (*_equal(spec.expiry, _steps(spec, EXERCISES)), *paid)
+
+
 _DATES: dict[type[p.Product], Callable[[Spec], tuple[float, ...]]] = {
     p.Touch: _watched,
     p.Barrier: _watched,
@@ -112,7 +118,7 @@ _DATES: dict[type[p.Product], Callable[[Spec], tuple[float, ...]]] = {
     p.Chooser: lambda spec: (spec.product.choice or spec.expiry,),  # type: ignore[attr-defined]
     p.Compound: lambda spec: (spec.product.start or spec.expiry,),  # type: ignore[attr-defined]
     p.Autocallable: lambda spec: (*spec.product.observations.times, spec.expiry),  # type: ignore[attr-defined]
-    p.American: lambda spec: _equal(spec.expiry, _steps(spec, EXERCISES)),
+    p.American: _exercised_always,
     p.Bermudan: lambda spec: spec.product.exercise.times,  # type: ignore[attr-defined]
     p.MaxCall: lambda spec: spec.product.exercise.times,  # type: ignore[attr-defined]
 }

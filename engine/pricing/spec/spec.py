@@ -32,6 +32,7 @@ from engine.pricing.spec.products import (
     Basket,
     Chooser,
     Compound,
+    Custom,
     DoubleBarrier,
     ForwardStart,
     ImpliedVol,
@@ -167,6 +168,8 @@ def _check_assets(name: str, kind: type[Product], assets: int) -> None:
 
 def _check_product(product: Product, context: Context) -> None:
     """Rules between fields."""
+    if isinstance(product, Custom) and context.expiry == 0.0:
+        raise SpecError("T", 0.0, "must be greater than 0 for custom")
     if isinstance(product, ForwardStart | Compound) and product.start > context.expiry:
         name = "t_start" if isinstance(product, ForwardStart) else "t_mother"
         raise SpecError(name, product.start, f"must not lie after T ({context.expiry:g})")

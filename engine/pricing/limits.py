@@ -1,0 +1,18 @@
+"""What no method of ours can price: told from the request alone."""
+
+from __future__ import annotations
+
+from engine.pricing.spec import BlackScholes, Spec, SpecError
+from engine.pricing.spec import products as p
+from engine.pricing.spec.models import MODEL_NAMES
+
+_OF_VALUES = (p.Chooser, p.Compound, p.Quanto)
+"""What turns into an option whose value, or whose drift, is known under Black-Scholes alone."""
+
+
+def check_priceable(spec: Spec) -> None:
+    """SpecError for a product that its model cannot price."""
+    if isinstance(spec.product, _OF_VALUES) and not isinstance(spec.model, BlackScholes):
+        raise SpecError(
+            "model.name", MODEL_NAMES[type(spec.model)], f"must be black_scholes for {spec.instrument}"
+        )
