@@ -20,7 +20,7 @@ from engine.compiler.same_turns import united
 from engine.compiler.simplify import simplify
 from engine.compiler.steps import FusedStep
 from engine.core import build as b
-from engine.core.dim import Dim
+from engine.core.dim import Dim, symbol
 from engine.core.dtype import bool_, float32, float64, int64, uint32
 from engine.core.node import Node
 from engine.core.region import LoopBody
@@ -318,3 +318,11 @@ def test_the_loops_of_a_kernel_are_bounded() -> None:
     ]
     assert len(clusters) > 1
     assert max(sizes) <= MOST_TURNING
+
+
+def test_one_plan_serves_every_number_of_turns_and_elements() -> None:
+    leaves, targets = scan_of(symbol("turns"), symbol("lanes"))
+    plan = Plan(leaves, targets, CPU)
+    for turns, lanes in ((0, 5), (1, 0), (1, 1), (3, 33), (7, 1000)):
+        sizes = {"turns": turns, "lanes": lanes}
+        compare(plan, leaves, targets, CPU, np.random.default_rng(turns), sizes)
