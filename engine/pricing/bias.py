@@ -50,6 +50,8 @@ def _of_product(spec: Spec) -> list[str]:
         return []
     if isinstance(product, p.Custom):
         return [f"watched at {steps} dates instead of always"]
+    if isinstance(product, p.VarianceSwap) and isinstance(spec.model, BlackScholes | Heston):
+        return [] if isinstance(spec.model, BlackScholes) else [f"the integral by {steps} trapezoids"]
     if isinstance(product, p.VarianceSwap):
         return [f"squared returns of {steps} steps instead of the integral: of first order in the step"]
     if pays_at_hit(product):

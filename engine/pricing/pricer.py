@@ -76,9 +76,17 @@ def is_exact(spec: Spec, known: Exact | None) -> bool:
         return True
     if isinstance(spec.product, deterministic.PRODUCTS) and deterministic.is_deterministic(spec):
         return True
-    if known is not None and _is_beyond_floats(spec):
+    if known is not None and (_is_beyond_floats(spec) or _is_settled_today(spec)):
         return True
     return spec.method == "auto" and spec.simulation is None and known is not None
+
+
+def _is_settled_today(spec: Spec) -> bool:
+    """Whether what the contract turns into is decided now."""
+    product = spec.product
+    return (isinstance(product, p.Chooser) and product.choice == 0.0) or (
+        isinstance(product, p.Compound) and product.start == 0.0
+    )
 
 
 def _is_beyond_floats(spec: Spec) -> bool:

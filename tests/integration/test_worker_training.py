@@ -17,8 +17,8 @@ from cluster import LEASE_S, Cluster, check_log, last_step, steps_by_attempt, wa
 from service.client import Client, RefusedError
 from service.embedded import EmbeddedServer
 from service.jobs import calls
-from service.jobs.listing import Wanted, list_jobs
 from service.jobs.lanes import BATCH, QUICK
+from service.jobs.listing import Wanted, list_jobs
 from workers.resume import starting_points
 
 TEXT = "To be, or not to be, that is the question:\nWhether 'tis nobler in the mind to suffer\n" * 20

@@ -146,3 +146,22 @@ def test_values_known_under_black_scholes_alone_are_asked_of_it_alone(product: d
     jumps = {"name": "merton", "params": {"lam": 1, "mu_j": 0, "sigma_j": 0.1}}
     with pytest.raises(SpecError, match="must be black_scholes"):
         price(read_spec({**request, "model": jumps}))
+
+
+def test_an_extreme_so_far_counts_beside_todays_spot() -> None:
+    lookback = {"instrument": "lookback", "type": "put", "K": 110, "S": 95, "T": 0.25, "r": 0.05, "vol": 0.2}
+    watched = {"kind": "discrete", "n": 5, "include_t0": True}
+    found = answer(lookback, extreme=110, monitoring=watched, mc={"paths": 2**15})
+    assert abs(found.price - 19.6002) <= 3.5 * found.se + 1e-4
+
+
+def test_a_choice_that_is_made_today_is_no_choice() -> None:
+    chooser = {"instrument": "chooser", "S": 100, "K": 100, "T": 0.5, "t_choose": 0, "r": 0.05, "vol": 0.2}
+    call = {**CALL, "T": 0.5}
+    assert answer(chooser, mc={"paths": 4096}).price == pytest.approx(answer(call).price, abs=1e-10)
+
+
+def test_the_variance_of_a_continuous_swap_is_the_integral() -> None:
+    swap = {"instrument": "variance_swap", "S": 100, "T": 1, "r": 0.05, "vol": 0.2}
+    found = answer(swap, monitoring={"kind": "continuous"}, mc={"paths": 4096})
+    assert found.price == pytest.approx(0.04 * math.exp(-0.05), rel=1e-12)

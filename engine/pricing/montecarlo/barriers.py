@@ -150,7 +150,6 @@ def extreme(path: Path, of_maximum: bool) -> Tensor:
     """
     product: Any = path.numbers.spec.product
     monitoring = product.monitoring
-    seen_today = monitoring.include_t0 and product.extreme is None
     if monitoring.times is None:
         x, before = path.logs[0], path.before()
         assert path.uniforms is not None
@@ -162,6 +161,6 @@ def extreme(path: Path, of_maximum: bool) -> Tensor:
     pick = Tensor.maximum if of_maximum else Tensor.minimum
     if product.extreme is not None:
         found = pick(found, path.number("extreme", lambda spec: spec.product.extreme))  # type: ignore[attr-defined]
-    if seen_today or monitoring.times is None:
+    if monitoring.include_t0:
         found = pick(found, path.today())
     return found

@@ -23,9 +23,11 @@ LEAST_XI = 1e-5  # a variance that does not move is taken to move by this
 _TINY = 1e-300
 
 
-def returns(numbers: Numbers, shifts: Shifts, normals: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean (without r - q) and variance of each step's log return, [blocks, dates, paths], given the variance
-    process.
+def returns(
+    numbers: Numbers, shifts: Shifts, normals: Tensor, uniforms: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean (without r - q) and variance of each step's log return, given the variance process, and the
+    integral of that process: [blocks, dates, paths] each.
     """
     dates = uniforms.shape[1]
     v = shifts.moved(numbers.scalar("v0", lambda spec: spec.model.v0), "v0")  # type: ignore[attr-defined]
@@ -39,10 +41,12 @@ def returns(numbers: Numbers, shifts: Shifts, normals: Tensor, uniforms: Tensor)
         m, s2 = v * decay[turn] + pull[turn], v * spread[turn] + rest[turn]
         after, log_moment = _next(m, s2, u[turn], z[turn], a)
         mean = k2[turn] * after - v * (k34[turn] * 0.5) - log_moment
-        return Turn(after, (mean, (v + after) * k34[turn]))
+        return Turn(after, (mean, v + after))
 
-    means, totals = loop(dates, step, v).stacked
-    return means.permute(1, 0, 2), totals.permute(1, 0, 2).clamp(_TINY)
+    means, sums = loop(dates, step, v).stacked
+    both = sums.permute(1, 0, 2)
+    conditional = (both * numbers.column("heston k3", _weights(3))).clamp(_TINY)
+    return means.permute(1, 0, 2), conditional, (both * numbers.column("half dt", _half)).clamp(_TINY)
 
 
 def _by_date(numbers: Numbers, name: str, get: Getters) -> Tensor:
@@ -68,6 +72,9 @@ def _next(m: Tensor, s2: Tensor, u: Tensor, z: Tensor, a: Tensor) -> tuple[Tenso
     tail_moment = (atom + beta * (1.0 - atom) / (beta - a)).clamp(_TINY).log()
     quadratic = psi <= SWITCH
     return where(quadratic, square, tail), where(quadratic, square_moment, tail_moment)
+
+
+_half = over_steps(lambda spec, begin, end: 0.5 * (end - begin))
 
 
 def _model(spec: Spec) -> Any:

@@ -26,12 +26,14 @@ from engine.tensor import Tensor, cat
 class Return:
     """One asset's log returns: mean and variance of each step, [dates, 1] or [blocks, dates, paths].
 
+    ``spread`` is what the return gathers where that is more than the variance given what else was drawn.
     ``weight`` has the value 1; its derivative is that of the probability of what else was drawn, [blocks,
     paths].
     """
 
     mean: Tensor
     variance: Tensor
+    spread: Tensor | None = None
     weight: Tensor | None = None
 
 
@@ -63,7 +65,7 @@ class Dynamics:
             summed(z * own.variance.sqrt() + own.mean) + begin
             for z, own, begin in zip(driving, returns, starts, strict=True)
         ]
-        spreads = [own.variance for own in returns]
+        spreads = [own.variance if own.spread is None else own.spread for own in returns]
         weight = returns[0].weight
         return _seen(Path(times, numbers, shifts, logs, starts, spreads, factors.bridge, weight=weight))
 
@@ -132,12 +134,12 @@ def _merton(numbers: Numbers, shifts: Shifts, factors: Factors) -> list[Return]:
     mean = numbers.scalar("jump mean", lambda spec: spec.model.mean)  # type: ignore[attr-defined]
     spread = numbers.scalar("jump variance", lambda spec: spec.model.deviation**2)  # type: ignore[attr-defined]
     drift = carry(numbers, shifts, 0) - total * 0.5 - compensator
-    return [Return(drift + count * mean, total + count * spread, weight)]
+    return [Return(drift + count * mean, total + count * spread, weight=weight)]
 
 
 def _heston(numbers: Numbers, shifts: Shifts, factors: Factors) -> list[Return]:
-    mean, spread = heston.returns(numbers, shifts, factors.normals[1], factors.uniforms[0])
-    return [Return(carry(numbers, shifts, 0) + mean, spread)]
+    mean, variance, spread = heston.returns(numbers, shifts, factors.normals[1], factors.uniforms[0])
+    return [Return(carry(numbers, shifts, 0) + mean, variance, spread)]
 
 
 def _displaced(numbers: Numbers, shifts: Shifts, factors: Factors, begin: Tensor) -> tuple[Tensor, Tensor]:

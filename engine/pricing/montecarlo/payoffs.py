@@ -17,7 +17,7 @@ from engine.pricing.montecarlo.draws import normal_cdf
 from engine.pricing.montecarlo.exercise import exercised
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.paths import Path
-from engine.pricing.spec import Spec
+from engine.pricing.spec import BlackScholes, Heston, Spec
 from engine.pricing.spec import products as p
 from engine.tensor import Tensor, where
 
@@ -179,9 +179,12 @@ def cliquet(path: Path, product: p.Cliquet) -> Tensor:
 
 
 def variance_swap(path: Path, product: p.VarianceSwap) -> Tensor:
-    x = path.logs[0]
-    steps = x - path.before()
-    spread = (steps * steps).sum(1) / path.number("expiry", lambda spec: spec.expiry)
+    if product.monitoring.times is None and isinstance(path.numbers.spec.model, BlackScholes | Heston):
+        gathered = path.variance[0] + path.logs[0] * 0.0  # the integral itself
+    else:
+        steps = path.logs[0] - path.before()
+        gathered = steps * steps
+    spread = gathered.sum(1) / path.number("expiry", lambda spec: spec.expiry)
     notional = path.number("notional", lambda spec: spec.product.notional)  # type: ignore[attr-defined]
     return at_expiry(path) * notional * (spread - strike(path))
 
