@@ -17,6 +17,7 @@ from engine.pricing.spec.simulation import Simulation
 EUROPEAN: dict[str, Any] = {"instrument": "european", "type": "call", "S": 100, "K": 100, "T": 1, "vol": 0.2}
 TWO = {"instrument": "spread", "type": "call", "S": [100, 90], "K": 5, "T": 1, "vol": 0.2, "corr": 0.3}
 HESTON = {"v0": 0.04, "kappa": 1, "theta": 0.04, "xi": 0.3, "rho": -0.5}
+JUMPS = {"lam": 150, "mu_j": 0, "sigma_j": 0.1}
 CUSTOM = {
     "instrument": "custom",
     "payoff": "last(S)",
@@ -36,6 +37,17 @@ def without(request: dict[str, Any], *names: str) -> dict[str, Any]:
     [
         (EUROPEAN | {"vol": "0.2"}, "vol", "must be a number"),
         (EUROPEAN | {"vol": True}, "vol", "must be a number"),
+        (
+            EUROPEAN | {"model": {"name": "merton", "params": JUMPS | {"sigma_j": 10}}},
+            "model.params",
+            "growth",
+        ),
+        (EUROPEAN | {"model": {"name": "merton", "params": JUMPS | {"mu_j": -9}}}, "model.params", "growth"),
+        (
+            EUROPEAN | {"T": 11, "model": {"name": "merton", "params": JUMPS | {"lam": 1e4}}},
+            "model.params.lam",
+            "must be at most 100000 / T",
+        ),
         (CUSTOM | {"T": 0}, "T", "must be greater than 0 for custom"),
         (EUROPEAN | {"vol": 10**400}, "vol", "must be at most"),
         (EUROPEAN | {"S": -(10**400)}, "S", "must be at least 0"),

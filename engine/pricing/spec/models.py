@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import expm1
 from typing import Annotated, ClassVar
 
 from engine.pricing.spec.fields import (
@@ -17,6 +18,9 @@ from engine.pricing.spec.fields import (
     require_mapping,
     require_rising,
 )
+
+MOST_JUMPS = 1e5
+LARGEST_GROWTH = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,20 @@ def read_model(value: object, path: str, context: Context) -> Model:
         )
     if isinstance(model, LocalVol):
         _check_grid(model, join(path, "params"))
+    if isinstance(model, MertonJumps):
+        _check_jumps(model, join(path, "params"), context.expiry)
     return model
+
+
+def _check_jumps(model: MertonJumps, path: str, expiry: float) -> None:
+    """SpecError where jumps move the forward further than doubles reach, or are too many to be summed."""
+    expected = model.intensity * expiry
+    if expected > MOST_JUMPS:
+        raise SpecError(join(path, "lam"), model.intensity, f"must be at most {MOST_JUMPS:g} / T")
+    growth = expected * expm1(model.mean + 0.5 * model.deviation**2)
+    if abs(growth) > LARGEST_GROWTH:
+        rule = f"must keep the growth lam T (exp(mu_j + sigma_j^2 / 2) - 1) within {LARGEST_GROWTH:g} of 0"
+        raise SpecError(path, growth, rule)
 
 
 def _check_grid(model: LocalVol, path: str) -> None:
