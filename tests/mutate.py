@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -48,6 +50,14 @@ def run_tests(tree: Path, suite: str, tests: Sequence[str]) -> int:
     return done.returncode
 
 
+def end_leftovers(tree: Path) -> None:
+    """Kills what a test without its guard left running: programs of this copy of the tree."""
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if bytes(tree) in command.read_bytes():
+                os.kill(int(command.parent.name), signal.SIGKILL)
+
+
 def failing_suites(tree: Path, chosen: Sequence[Mutation]) -> set[str]:
     """The suites whose tests fail as the tree is, so that their verdicts would mean nothing."""
     tests: dict[str, list[str]] = {}
@@ -67,6 +77,7 @@ def try_mutation(tree: Path, mutation: Mutation) -> str:
         return "killed"  # it hangs without the guard
     finally:
         path.write_text(whole)
+        end_leftovers(tree)
     return {0: "SURVIVES", TESTS_FAILED: "killed"}.get(code, f"DOES NOT RUN ({code})")
 
 
