@@ -199,3 +199,10 @@ def test_checks_hold_for_exact_prices_and_fail_for_others() -> None:
         "bounds",
         "in-out parity",
     ]
+
+
+@pytest.mark.parametrize(("strike", "scale"), [(1e15, 20.0), (100.0, 1e-50), (100.0, 1e-6)])
+def test_series_of_elastic_variance_end_soon_or_are_not_begun(strike: float, scale: float) -> None:
+    model = {"name": "cev", "params": {"delta": scale, "beta": 0.0}}
+    request = {"instrument": "european", "type": "call", "S": 100, "K": strike, "T": 1, "model": model}
+    assert exact(read_spec(request)) is None

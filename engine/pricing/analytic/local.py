@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import expm1, sqrt
+from math import expm1, inf, sqrt
 
 from engine.pricing.analytic.black import digital_payoff, forward, in_the_money
 from engine.pricing.analytic.method import Method
@@ -11,16 +11,19 @@ from engine.pricing.spec import Cev, Displaced, Spec
 from engine.pricing.spec.products import Digital, European
 
 _SMALLEST_GAP = 1e-3
-"""Elasticities nearer to 1 need a series of more than a million terms."""
+_LARGEST = 1e10
+"""Elasticities nearer to 1, and spots and strikes beyond this many scales, need more than a million terms."""
 
 
 def cev_serves(spec: Spec) -> bool:
-    """Constant rates; beta is 1, or below it by enough for the series."""
-    market, model = spec.market, spec.model
-    assert isinstance(model, Cev)
+    """Constant rates; beta is 1, or below it by enough for the series, as are the spot and the strike."""
+    market, model, product = spec.market, spec.model, spec.product
+    assert isinstance(model, Cev) and isinstance(product, European | Digital)
     steady = market.rate.is_constant and market.yields[0].is_constant and not market.dividends
     gap = 1.0 - model.beta
-    return steady and (gap == 0.0 or gap >= _SMALLEST_GAP)
+    if gap == 0.0 or not steady or model.scale == 0.0:
+        return steady
+    return gap >= _SMALLEST_GAP and max(_scaled(spec, product.strike)) <= _LARGEST
 
 
 def cev(spec: Spec) -> float:
@@ -51,19 +54,29 @@ def _cev_beyond(spec: Spec, strike: float) -> tuple[float, float]:
 
     The law of the spot is a noncentral chi-square one, with what reaches 0 staying there.
     """
-    market, time, model = spec.market, spec.expiry, spec.model
+    time, model = spec.expiry, spec.model
     assert isinstance(model, Cev)
     mean = forward(spec)
     if model.beta == 1.0 or mean <= 0.0 or strike <= 0.0 or model.scale == 0.0:
         s = model.scale * sqrt(time)
         return in_the_money("call", mean, strike, s, False), in_the_money("call", mean, strike, s, True)
     power = 2.0 * (1.0 - model.beta)
-    carry = market.carry(0, 0.0, time) * power
-    clock = expm1(carry) / carry * time if carry != 0.0 else time
-    k = 2.0 / (model.scale**2 * power * power * clock)
-    x, y = k * mean**power, k * strike**power
+    x, y = _scaled(spec, strike)
     chance = noncentral(2.0 * x, 2.0 / power, 2.0 * y)
     return chance, mean * (1.0 - noncentral(2.0 * y, 2.0 + 2.0 / power, 2.0 * x))
+
+
+def _scaled(spec: Spec, strike: float) -> tuple[float, float]:
+    """Forward and strike as arguments of the noncentral chi-square law."""
+    market, time, model = spec.market, spec.expiry, spec.model
+    assert isinstance(model, Cev)
+    power = 2.0 * (1.0 - model.beta)
+    carry = market.carry(0, 0.0, time) * power
+    clock = expm1(carry) / carry * time if carry != 0.0 else time
+    width = model.scale**2 * power * power * clock
+    if width == 0.0:
+        return inf, inf
+    return 2.0 * forward(spec) ** power / width, 2.0 * strike**power / width
 
 
 def displaced(spec: Spec) -> float:
