@@ -16,10 +16,13 @@ M = TypeVar("M", bound=BaseModel)
 
 
 async def read_body(request: Request) -> bytes:
-    """The bytes of a JSON body. MediaTypeError for another content type."""
+    """The bytes of a JSON body. MediaTypeError for another content type, or one that is packed."""
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise field_problem(MediaTypeError, "Content-Type", show(kind), "must be application/json")
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding != "identity":
+        raise field_problem(MediaTypeError, "Content-Encoding", show(coding), "must be absent or identity")
     return await request.body()
 
 

@@ -89,6 +89,10 @@ def test_an_ambiguous_time_and_too_many_entries_are_refused(api: Api) -> None:
         ({"created_after": "2026-01-01T00:00:00"}, "created_after"),
         ({"created_before": "yesterday"}, "created_before"),
         ({f"metadata[{i}]": "" for i in range(17)}, "metadata"),
+        ({"metadata[]": "blue"}, "metadata[]"),
+        ({"metadata[team": "blue"}, "metadata[team"),
+        ({"state": ["queued", "running"]}, "state"),
+        ({"metadata[team]": ["red", "blue"]}, "metadata[team]"),
     ):
         answer = api.http.get("/v1/jobs", params=params)
         assert (answer.status_code, answer.json()["param"]) == (422, param)

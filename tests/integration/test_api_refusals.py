@@ -134,6 +134,11 @@ def test_another_content_type_is_refused(api: Api) -> None:
     assert (answer.status_code, answer.json()["param"]) == (415, "Content-Type")
 
 
+def test_packed_bodies_are_refused(api: Api) -> None:
+    answer = api.http.post("/v1/jobs", json=TRAIN, headers={"Content-Encoding": "gzip"})
+    assert (answer.status_code, answer.json()["param"]) == (415, "Content-Encoding")
+
+
 def test_a_body_beyond_the_limit_is_refused_however_it_is_sent(api: Api) -> None:
     body = json.dumps({**TRAIN, "metadata": {"a": "x" * 5_000_000}}).encode()
 
