@@ -107,7 +107,8 @@ def _histogram(title: str, bins: dict[str, Any]) -> str:
 
 
 def _convergence(answer: dict[str, Any]) -> str:
-    rows = answer["convergence"] or [{"n": answer["n_paths"], "price": answer["price"], "se": answer["se"]}]
+    last = {"n": answer["n_paths"], "price": answer["price"], "se": answer["se"]}
+    rows = [row for row in answer["convergence"] if None not in row.values()] or [last]
     ns, prices = [float(row["n"]) for row in rows], [row["price"] for row in rows]
     low = [row["price"] - Z95 * row["se"] for row in rows]
     high = [row["price"] + Z95 * row["se"] for row in rows]
@@ -123,7 +124,7 @@ def _convergence(answer: dict[str, Any]) -> str:
 
 def _greeks(greeks: dict[str, Any]) -> str:
     lines = [f'<text x="{MARGIN[0]}" y="18" font-weight="600">Greeks, with standard errors</text>']
-    shown = {name: own for name, own in greeks.items() if own["value"] is not None}
+    shown = {name: own for name, own in greeks.items() if None not in (own["value"], own["se"])}
     for k, (name, own) in enumerate(list(shown.items())[:10]):
         y = MARGIN[2] + 14 + 18 * k
         lines += [_text(MARGIN[0], y, name), _text(200, y, f"{own['value']:.6g}", "end")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
+from math import inf, isfinite
 
 from engine.pricing import deterministic
 from engine.pricing.analytic.exact import exact
@@ -146,7 +146,7 @@ def _result(spec: Spec, found: Simulated, known: Exact | None) -> Result:
         draws=Draws(settings.seed, "sobol, owen scrambled" if settings.qmc == "sobol" else RNG, LAYOUT),
         closed_form=known,
         upper=upper_bound(spec) if settings.dual and has_dual(spec) else None,
-        z=None if error is None or own.se == 0.0 else error / own.se,
+        z=None if error is None or not 0.0 < own.se < inf else error / own.se,
         greeks=_greeks(spec, found),
         convergence=found.convergence,
         checks=checks(spec, own.value, own.se),

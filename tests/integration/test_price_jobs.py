@@ -110,6 +110,27 @@ def test_errors_that_are_not_known_yet_are_null(system: Cluster, client: Client)
     assert running[0] is None and running[-1] == result["answers"][0]["se"]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"mc": {"paths": 2}},
+        {"mc": {"paths": 8192, "moment_matching": True}, "convergence": True, "greeks": ["delta"]},
+        {"mc": {"paths": 64}, "instrument": "custom", "payoff": "log(last(S) - 1000)"},
+    ],
+)
+def test_answers_with_numbers_that_are_not_there_have_what_can_be_drawn(
+    system: Cluster, client: Client, change: dict[str, Any]
+) -> None:
+    contract = {**CALL, **change}
+    if "payoff" in change:
+        del contract["type"], contract["K"]
+        contract["monitoring"] = {"kind": "discrete", "n": 1}
+    result, _ = finished(system, client, {"contract": contract})
+    answer = result["answers"][0]
+    assert ("charts" in answer) == (answer["se"] is not None)
+    assert answer["se"] is not None or (answer["z"] is None and answer["warnings"])
+
+
 def test_many_contracts_are_priced_in_one_job(system: Cluster, client: Client) -> None:
     contracts = [CALL, {**CALL, "K": 120}, {**CALL, "method": "closed_form", "instrument": "custom"}]
     custom = contracts.pop()

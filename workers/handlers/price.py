@@ -6,6 +6,7 @@ What is said are ``report`` events: ``{"contract", "n", "price", "se"}`` while a
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 from engine.pricing.answer import answer_of, finite
@@ -62,7 +63,7 @@ def _answer(
         with attempt.patience():
             found = price(spec, said)
         answer = answer_of(found)
-        if charts and not many and _is_simulated(found):
+        if charts and not many and _can_be_drawn(found):
             answer["charts"] = charts_of(spec)
         return answer
     except SpecError as error:
@@ -71,8 +72,9 @@ def _answer(
         raise InvalidContractError(str(error)) from error
 
 
-def _is_simulated(found: Any) -> bool:
-    return not isinstance(found, ImpliedVolResult) and found.n_paths > 0
+def _can_be_drawn(found: Any) -> bool:
+    """Whether it is simulated, and its price and error are numbers."""
+    return not isinstance(found, ImpliedVolResult) and found.n_paths > 0 and isfinite(found.price + found.se)
 
 
 def _said_of(answer: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
