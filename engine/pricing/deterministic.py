@@ -17,7 +17,9 @@ from engine.pricing.spec.schedule import Monitoring
 
 
 def is_deterministic(spec: Spec) -> bool:
-    """Whether nothing about the assets is random up to expiry."""
+    """Whether nothing about the assets is random up to expiry, or today is the only date of exercise."""
+    if isinstance(spec.product, p.Bermudan | p.MaxCall) and spec.product.exercise.times[-1] == 0.0:
+        return True
     if spec.expiry == 0.0 or not any(spec.market.spots):
         return True
     model, end = spec.model, spec.expiry

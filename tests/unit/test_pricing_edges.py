@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pricing_requests import CONTINUOUS, answer, barrier, spec, value
 
-from engine.pricing import deterministic
+from engine.pricing import deterministic, price
 from engine.pricing.analytic import exact
 from engine.pricing.analytic.differences import MOVES
 from engine.pricing.bump import NotMovableError, bumped
@@ -206,3 +206,14 @@ def test_series_of_elastic_variance_end_soon_or_are_not_begun(strike: float, sca
     model = {"name": "cev", "params": {"delta": scale, "beta": 0.0}}
     request = {"instrument": "european", "type": "call", "S": 100, "K": strike, "T": 1, "model": model}
     assert exact(read_spec(request)) is None
+
+
+@pytest.mark.parametrize("simulation", [None, {"paths": 1024}])
+def test_contracts_whose_only_date_is_today(simulation: dict[str, Any] | None) -> None:
+    today = {"times": [0]}
+    market = {"type": "call", "S": 100, "K": 90, "T": 1, "r": 0.05, "vol": 0.2}
+    market |= {} if simulation is None else {"mc": simulation}
+    bermudan = price(read_spec({**market, "instrument": "bermudan", "exercise": today}))
+    asian = price(read_spec({**market, "instrument": "asian", "averaging": {"kind": "arithmetic", **today}}))
+    assert (bermudan.price, bermudan.method) == (10.0, "payoff")
+    assert asian.price == pytest.approx(10 * DISCOUNT, rel=1e-12)

@@ -186,7 +186,7 @@ def _inside(pieces: Sequence[Piece], lower: float, upper: float) -> list[Piece]:
 def moves_at_dates(spec: Spec, times: Sequence[float] | None) -> bool:
     """Whether there are dates, the spot moves before each, and no step is tiny beside all that may happen."""
     market = spec.market
-    if times is None or market.dividends or spec.spot <= 0.0:
+    if not times or market.dividends or spec.spot <= 0.0:
         return False
     spans = list(zip((0.0, *times[:-1]), times, strict=True))
     variances = [market.variance(0, a, b) for a, b in spans]
