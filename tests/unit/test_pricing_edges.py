@@ -13,7 +13,7 @@ from engine.pricing.analytic import exact
 from engine.pricing.analytic.differences import MOVES
 from engine.pricing.bump import NotMovableError, bumped
 from engine.pricing.checks import checks
-from engine.pricing.result import UNITS
+from engine.pricing.result import UNITS, Result
 from engine.pricing.spec import GREEKS, read_spec
 
 DISCOUNT = math.exp(-0.05)
@@ -215,5 +215,6 @@ def test_contracts_whose_only_date_is_today(simulation: dict[str, Any] | None) -
     market |= {} if simulation is None else {"mc": simulation}
     bermudan = price(read_spec({**market, "instrument": "bermudan", "exercise": today}))
     asian = price(read_spec({**market, "instrument": "asian", "averaging": {"kind": "arithmetic", **today}}))
+    assert isinstance(bermudan, Result) and isinstance(asian, Result)
     assert (bermudan.price, bermudan.method) == (10.0, "payoff")
     assert asian.price == pytest.approx(10 * DISCOUNT, rel=1e-12)
