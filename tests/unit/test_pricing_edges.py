@@ -218,3 +218,8 @@ def test_contracts_whose_only_date_is_today(simulation: dict[str, Any] | None) -
     assert isinstance(bermudan, Result) and isinstance(asian, Result)
     assert (bermudan.price, bermudan.method) == (10.0, "payoff")
     assert asian.price == pytest.approx(10 * DISCOUNT, rel=1e-12)
+
+
+def test_a_volatility_too_small_for_a_grid_of_the_neighbours_has_none() -> None:
+    request = {"instrument": "american", "type": "put", "S": 90, "K": 90, "T": 0.5, "r": 0.05, "q": 0.05}
+    assert exact(read_spec(request | {"vol": 1e-9, "greeks": ["rho"]})) is None

@@ -31,6 +31,9 @@ LARGEST_VARIANCE = 200.0
 _MOST_STEPS = 1000.0
 """The widest range of log prices, in deviations of the shortest step, that is worth a grid."""
 
+_MOVED = 0.002
+"""More than Greeks move a rate to see what it does: the grid is wide enough for their neighbours too."""
+
 _RULE = legendre(9)
 
 
@@ -190,7 +193,7 @@ def moves_at_dates(spec: Spec, times: Sequence[float] | None) -> bool:
         return False
     spans = list(zip((0.0, *times[:-1]), times, strict=True))
     variances = [market.variance(0, a, b) for a, b in spans]
-    drifts = sum(abs(market.carry(0, a, b)) for a, b in spans)
+    drifts = sum(abs(market.carry(0, a, b)) for a, b in spans) + _MOVED * times[-1]
     total = sum(variances)
     least = min(variances)
     if total > LARGEST_VARIANCE:
