@@ -45,7 +45,7 @@ ROWS = [
     (
         "a misspelt filter selects everything",
         f"{API}/query.py",
-        "if plain not in (objects if bracket else names):",
+        "if (member is None or member[1] not in objects) and name not in names:",
         "if False:",
         REFUSALS,
         "test_a_parameter_that_is_not_known_selects_nothing_silently",
