@@ -10,7 +10,7 @@ import httpx
 
 from service.client.errors import ServerFaultError
 from service.client.jobs import Jobs
-from service.client.transport import FIRST_PAUSE_S, Clock
+from service.client.transport import FIRST_PAUSE_S, Clock, segment
 from service.wire import Event, Job, Json
 
 STREAM_PATIENCE_S = 60.0
@@ -28,7 +28,9 @@ class Events(Jobs):
     def past_events(self, job_id: str, *, after: int = 0, limit: int = 1000) -> Iterator[Event]:
         """The events a job has so far, page by page."""
         while True:
-            page = self._call("GET", f"/v1/jobs/{job_id}/events", params={"after": after, "limit": limit})
+            page = self._call(
+                "GET", f"/v1/jobs/{segment(job_id)}/events", params={"after": after, "limit": limit}
+            )
             yield from page["data"]
             if not page["has_more"] or not page["data"]:
                 return
@@ -49,7 +51,7 @@ class Events(Jobs):
         Raises TimeoutError after ``timeout_s``, UnreachableError when nothing answers for ``patience_s``.
         """
         clock = Clock(patience_s, None if timeout_s is None else time.monotonic() + timeout_s)
-        path = f"/v1/jobs/{job_id}/events"
+        path = f"/v1/jobs/{segment(job_id)}/events"
         while True:
             try:
                 for frame in self._stream(path, clock, last_id=str(after) if after else None):

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, BinaryIO
 
 from service.client.errors import RefusedError
-from service.client.transport import JSON_TYPE, Transport, as_json, given
+from service.client.transport import JSON_TYPE, Transport, as_json, given, segment
 from service.wire import Job, JobPage, Json, JsonList, Series
 
 WAIT_MARGIN_S = 30.0  # that an answer may take longer than the server was asked to wait
@@ -55,7 +55,7 @@ class Jobs(Transport):
 
     def get(self, job_id: str, *, wait_s: int | None = None) -> Job:
         """The job; with ``wait_s`` when it has ended or the time, at most 60 s, is over."""
-        job: Job = self._waiting("GET", f"/v1/jobs/{job_id}", wait_s, headers={})
+        job: Job = self._waiting("GET", f"/v1/jobs/{segment(job_id)}", wait_s, headers={})
         return job
 
     def _waiting(
@@ -108,33 +108,33 @@ class Jobs(Transport):
 
     def cancel(self, job_id: str) -> Job:
         """Asks a job to end; of a job that has ended it changes nothing."""
-        job: Job = self._call("POST", f"/v1/jobs/{job_id}/cancel")
+        job: Job = self._call("POST", f"/v1/jobs/{segment(job_id)}/cancel")
         return job
 
     def pause(self, job_id: str) -> Job:
         """Asks a job to checkpoint and wait. RefusedError when it has ended."""
-        job: Job = self._call("POST", f"/v1/jobs/{job_id}/pause")
+        job: Job = self._call("POST", f"/v1/jobs/{segment(job_id)}/pause")
         return job
 
     def resume(self, job_id: str) -> Job:
         """Queues a paused job again; it goes on from its last checkpoint."""
-        job: Job = self._call("POST", f"/v1/jobs/{job_id}/resume")
+        job: Job = self._call("POST", f"/v1/jobs/{segment(job_id)}/resume")
         return job
 
     def delete(self, job_id: str) -> None:
         """Deletes a job that has ended. RefusedError for any other."""
-        self._call("DELETE", f"/v1/jobs/{job_id}")
+        self._call("DELETE", f"/v1/jobs/{segment(job_id)}")
 
     def retry(self, job_id: str) -> Job:
         """A new job that goes on where a failed or cancelled one was; its ``retry_of`` names the old."""
         headers = {"Idempotency-Key": str(uuid.uuid4())}
-        job: Job = self._call("POST", f"/v1/jobs/{job_id}/retry", headers=headers)
+        job: Job = self._call("POST", f"/v1/jobs/{segment(job_id)}/retry", headers=headers)
         return job
 
     def repeat(self, job_id: str) -> Job:
         """A new job that does a succeeded one once more, from its beginning; ``repeat_of`` names the old."""
         headers = {"Idempotency-Key": str(uuid.uuid4())}
-        job: Job = self._call("POST", f"/v1/jobs/{job_id}/repeat", headers=headers)
+        job: Job = self._call("POST", f"/v1/jobs/{segment(job_id)}/repeat", headers=headers)
         return job
 
     # What a job leaves behind ----------------------------------------------------------------------------
@@ -150,14 +150,14 @@ class Jobs(Transport):
     ) -> Series:
         """The series of a job: name → {"steps": […], "values": […]}."""
         params = given(keys=",".join(keys) or None, points=points, from_step=from_step, to_step=to_step)
-        series: Series = self._call("GET", f"/v1/jobs/{job_id}/metrics", params=params)["series"]
+        series: Series = self._call("GET", f"/v1/jobs/{segment(job_id)}/metrics", params=params)["series"]
         return series
 
     def logs(self, job_id: str, *, start: int = 0) -> bytes:
         """The job's log as text in UTF-8 from byte ``start`` on, its last bytes where that is negative."""
         headers = {"Range": f"bytes={start}" if start < 0 else f"bytes={start}-"} if start else {}
         try:
-            return self._request("GET", f"/v1/jobs/{job_id}/logs", headers=headers).content
+            return self._request("GET", f"/v1/jobs/{segment(job_id)}/logs", headers=headers).content
         except RefusedError as error:
             if error.status != 416:
                 raise
@@ -165,18 +165,18 @@ class Jobs(Transport):
 
     def checkpoints(self, job_id: str) -> JsonList:
         """The manifests of a job's checkpoints, in order of their steps."""
-        manifests: JsonList = self._call("GET", f"/v1/jobs/{job_id}/checkpoints")["data"]
+        manifests: JsonList = self._call("GET", f"/v1/jobs/{segment(job_id)}/checkpoints")["data"]
         return manifests
 
     def artifacts(self, job_id: str) -> JsonList:
         """The files that a job left behind: id, name, type, bytes, sha256."""
-        found: JsonList = self._call("GET", f"/v1/jobs/{job_id}/artifacts")["data"]
+        found: JsonList = self._call("GET", f"/v1/jobs/{segment(job_id)}/artifacts")["data"]
         return found
 
     def download_artifact(self, job_id: str, artifact_id: str, target: BinaryIO) -> int:
         """Writes an artifact to ``target``; the number of bytes."""
-        return self._download(f"/v1/jobs/{job_id}/artifacts/{artifact_id}/content", target)
+        return self._download(f"/v1/jobs/{segment(job_id)}/artifacts/{segment(artifact_id)}/content", target)
 
     def download_checkpoint(self, job_id: str, step: int, target: BinaryIO) -> int:
         """Writes the weights of a checkpoint to ``target`` as safetensors; the number of bytes."""
-        return self._download(f"/v1/jobs/{job_id}/checkpoints/{step}/weights", target)
+        return self._download(f"/v1/jobs/{segment(job_id)}/checkpoints/{step}/weights", target)

@@ -11,7 +11,7 @@ import httpx
 
 from service.client.errors import UnreachableError, refusal, stream_refusal
 from service.client.frames import parse_frames
-from service.client.transport import JSON_TYPE, Transport, as_json
+from service.client.transport import JSON_TYPE, Transport, as_json, segment
 from service.wire import Json, JsonList
 
 COMPLETION_S = 300.0
@@ -36,7 +36,7 @@ class Files(Transport):
 
     def file(self, file_id: str) -> Json:
         """What is known of a file."""
-        found: Json = self._call("GET", f"/v1/files/{file_id}")
+        found: Json = self._call("GET", f"/v1/files/{segment(file_id)}")
         return found
 
     def upload(self, path: Path, *, purpose: str = "corpus") -> Json:
@@ -52,11 +52,11 @@ class Files(Transport):
 
     def download_file(self, file_id: str, target: BinaryIO) -> int:
         """Writes a file's content to ``target``; the number of bytes."""
-        return self._download(f"/v1/files/{file_id}/content", target)
+        return self._download(f"/v1/files/{segment(file_id)}/content", target)
 
     def delete_file(self, file_id: str) -> None:
         """Deletes a file; jobs that were accepted with it keep its text."""
-        self._call("DELETE", f"/v1/files/{file_id}")
+        self._call("DELETE", f"/v1/files/{segment(file_id)}")
 
 
 class Models(Transport):
@@ -68,16 +68,16 @@ class Models(Transport):
 
     def model(self, name: str) -> Json:
         """A model by its id or alias."""
-        found: Json = self._call("GET", f"/v1/models/{name}")
+        found: Json = self._call("GET", f"/v1/models/{segment(name)}")
         return found
 
     def download_model(self, name: str, target: BinaryIO) -> int:
         """Writes a model's weights to ``target`` as safetensors; the number of bytes."""
-        return self._download(f"/v1/models/{name}/weights", target)
+        return self._download(f"/v1/models/{segment(name)}/weights", target)
 
     def delete_model(self, name: str) -> None:
         """Deletes a model with the aliases that name it."""
-        self._call("DELETE", f"/v1/models/{name}")
+        self._call("DELETE", f"/v1/models/{segment(name)}")
 
     def aliases(self) -> dict[str, str]:
         """Every alias and the id of its model."""
@@ -85,11 +85,13 @@ class Models(Transport):
 
     def set_alias(self, alias: str, model: str) -> None:
         """Lets an alias name a model from now on."""
-        self._call("PUT", f"/v1/aliases/{alias}", content=as_json({"model": model}), headers=JSON_TYPE)
+        self._call(
+            "PUT", f"/v1/aliases/{segment(alias)}", content=as_json({"model": model}), headers=JSON_TYPE
+        )
 
     def delete_alias(self, alias: str) -> None:
         """Takes an alias away; the model stays."""
-        self._call("DELETE", f"/v1/aliases/{alias}")
+        self._call("DELETE", f"/v1/aliases/{segment(alias)}")
 
     def complete(self, model: str, prompt: str, **options: Any) -> Json:
         """A completion in one piece; ``options`` are those of ``POST /v1/completions``."""
@@ -163,4 +165,4 @@ class Service(Transport):
 
     def revoke_key(self, key_id: str) -> None:
         """Ends a key at once."""
-        self._call("DELETE", f"/v1/keys/{key_id}")
+        self._call("DELETE", f"/v1/keys/{segment(key_id)}")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, BinaryIO, Self
+from urllib.parse import quote
 
 import httpx
 
@@ -19,6 +20,12 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 STREAM_SILENCE_S = 45.0  # the server sends a comment at least every 15 s
 JSON_TYPE = {"Content-Type": "application/json"}
+
+
+def segment(name: str) -> str:
+    """``name`` as one part of a path, whatever it holds."""
+    quoted = quote(name, safe="")
+    return quoted if quoted.strip(".") else quoted.replace(".", "%2E")
 
 
 class Transport:

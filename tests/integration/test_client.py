@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import unquote
 
+import httpx
 import pytest
 
 from service.client import (
@@ -21,6 +23,7 @@ from service.client import (
     UnreachableError,
     parse_frames,
 )
+from service.client.transport import segment
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -204,6 +207,13 @@ def test_an_absent_server_is_unreachable_once_the_patience_is_over() -> None:
             client.get("job_1")
         with pytest.raises(UnreachableError, match=url):
             list(client.events("job_1", patience_s=0.3))
+
+
+@pytest.mark.parametrize("name", ["../../etc", "..", "a/b", "x?y=1", "x#y", "%2e%2e", "job_x@3"])
+def test_a_name_is_one_part_of_a_path(name: str) -> None:
+    url = httpx.URL("http://host/v1/jobs/").join(f"/v1/jobs/{segment(name)}/logs")
+    assert unquote(url.raw_path.decode()) == f"/v1/jobs/{name}/logs"
+    assert url.raw_path.count(b"/") == 4
 
 
 def test_closing_a_completion_closes_its_connection() -> None:
