@@ -49,7 +49,9 @@ def price(spec: Spec, progress: Progress | None = None) -> Result | ImpliedVolRe
     """
     try:
         return _price(spec, progress)
-    except ArithmeticError as error:
+    except SpecError:
+        raise
+    except (ArithmeticError, ValueError) as error:  # the latter for a logarithm of what has vanished
         rule = f"must not lead to numbers that no double holds: {error}"
         raise SpecError("instrument", spec.instrument, rule) from error
 
