@@ -195,7 +195,7 @@ def test_services_on_machines_of_their_own_survive_the_loss_of_one(
             {
                 "model": {"name": "mlp", "seq_len": 4},
                 "corpus": {"text": "to be or not to be that is the question\n" * 50},
-                "steps": 1500,
+                "steps": 20_000,
                 "checkpoint_every_s": 0.5,
                 "sample_every": 0,
                 "eval_every": 0,
