@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 RESULTS = Path(__file__).parent / "results"
+_REST_S = 0.05  # before each turn: threads of the contender before may still spin for more work
 PEERS = ("numpy", "torch", "QuantLib")
 OURS = "gradmill"
 
@@ -64,8 +65,8 @@ def compare(
 ) -> Row:
     """Times ``contenders`` (one of them named "gradmill") in alternating turns.
 
-    Each turn calls a contender as often as fills ``min_seconds``, after one untimed call. ``work`` is what
-    one call does, in the numerator of ``unit`` (GFLOP for "GFLOP/s").
+    Each turn calls a contender as often as fills ``min_seconds``, after a rest and one untimed call. ``work``
+    is what one call does, in the numerator of ``unit`` (GFLOP for "GFLOP/s").
     """
     repeats = {who: _repeats(call, min_seconds) for who, call in contenders.items()}
     seconds: dict[str, list[float]] = {who: [] for who in contenders}
@@ -120,6 +121,8 @@ def machine() -> dict[str, str]:
 
 
 def _time(call: Callable[[], object], repeats: int) -> float:
+    time.sleep(_REST_S)
+    call()
     start = time.perf_counter()
     for _ in range(repeats):
         call()

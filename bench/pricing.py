@@ -18,6 +18,7 @@ import numpy as np
 
 from bench.pairing import OURS, Row, compare, write
 from engine.devices.cpu.device import CpuDevice
+from engine.devices.device import use_device
 from engine.pricing import price
 from engine.pricing.montecarlo.run import simulated
 from engine.pricing.spec import read_spec
@@ -184,7 +185,6 @@ def ql_heston(ql: Any, today: Any) -> Any:
 
 def rows(threads: int) -> list[Row]:
     """All comparisons on a number of cores of ours."""
-    CpuDevice(threads)
     cores = f"{threads} core{'s' if threads > 1 else ''}"
     steps = PATHS * STEPS / 1e6
     unit = "M path-steps/s"
@@ -269,7 +269,11 @@ def main() -> None:
 
         torch.set_num_threads(1)
     cores = len(os.sched_getaffinity(0))
-    write("pricing", [row for threads in sorted({1, cores}) for row in rows(threads)])
+    found: list[Row] = []
+    for threads in sorted({1, cores}):
+        with use_device(CpuDevice(threads)):
+            found += rows(threads)
+    write("pricing", found)
 
 
 if __name__ == "__main__":
