@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ast
 import math
-import operator
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from engine.expression.language import Call, Expression, ExpressionError, Function, Name, Number, Term
+from engine.expression.operators import OPERATORS
 from engine.expression.scan import Limits, scan
 
 LARGEST = 2**63 - 1  # of an integer, as written or computed
@@ -44,16 +44,7 @@ _OPERATORS: dict[type[ast.AST], str] = {
     ast.USub: "-x",
     ast.Invert: "~x",
 }
-_ON_NUMBERS: dict[str, Callable[..., Any]] = {
-    "-x": operator.neg,
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
-}
+_ON_NUMBERS = {symbol: OPERATORS[symbol] for symbol in ("-x", "+", "-", "*", "/", "//", "%", "**")}
 _INSTEAD: dict[type[ast.AST], str] = {
     ast.BoolOp: "and and or are written & and |",
     ast.Not: "not is written ~",

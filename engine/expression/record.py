@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from engine.core.dtype import ALL, DType
 from engine.expression.language import Expression
+from engine.expression.operators import OPERATORS
 from engine.tensor import Tensor, arithmetic, functional, movement, reductions
 
 
@@ -40,27 +40,8 @@ def _caster(dtype: DType) -> Callable[[Tensor], Tensor]:
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
+    **OPERATORS,
     "@": movement.matmul,
-    "-x": operator.neg,
-    "~x": operator.invert,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
     "abs": arithmetic.abs_,
     "sign": arithmetic.sign,
     "floor": arithmetic.floor,

@@ -14,32 +14,9 @@ from typing import Any
 
 from engine.devices.array import Array
 from engine.expression import Call, Expression
+from engine.expression.operators import OPERATORS
 
 LIBRARIES = ("numpy", "torch")
-OPERATORS: dict[str, Callable[..., Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
-    "@": operator.matmul,
-    "-x": operator.neg,
-    "~x": operator.invert,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
-    "matmul": operator.matmul,
-}
 
 
 class PeerError(Exception):
@@ -103,7 +80,7 @@ def _open_numpy(
 ) -> Peer:
     if gradients:
         raise PeerError("has no gradients")
-    table = {**OPERATORS, **_numpy_functions(np)}
+    table = {**OPERATORS, "matmul": operator.matmul, **_numpy_functions(np)}
     _check(expression, table)
     arrays = {name: _numpy_array(np, x) for name, x in values.items()}
 
@@ -186,7 +163,7 @@ def _numpy_cast(name: str) -> Callable[[Any], Any]:
 def _open_torch(
     torch: Any, expression: Expression, values: Mapping[str, Array], gradients: bool, threads: int
 ) -> Peer:
-    table = {**OPERATORS, **_torch_functions(torch)}
+    table = {**OPERATORS, "matmul": operator.matmul, **_torch_functions(torch)}
     _check(expression, table)
     tensors = {name: _torch_tensor(torch, x) for name, x in values.items()}
     floats = [x for x in tensors.values() if gradients and x.is_floating_point()]
