@@ -20,7 +20,7 @@ from engine.core.region import Region
 from engine.core.walk import post_order
 from engine.devices.array import Array
 from engine.devices.cpu.device import CpuDevice
-from engine.devices.device import Device, current_device, use_device
+from engine.devices.device import Device, Numerics, check_numerics, current_device, use_device
 from engine.devices.evaluate import evaluate as evaluate_nodes
 from engine.errors import DeviceError, ShapeError, TracingError
 from engine.parameters import Parameters
@@ -128,14 +128,16 @@ class Graph:
         remat: int | None = None,
         device: CpuDevice | None = None,
         threads: int | None = None,
+        numerics: Numerics = "any",
     ) -> RecordedPlan:
         """The plan of a tree of Tensors; it serves every size of the symbols.
 
         With ``remat`` values are computed again, with the same bits, until no more than so many bytes of them
         are kept at once (0: as few as possible). ``threads`` sets those of the process. Raises DeviceError
-        without a C compiler.
+        without a C compiler, and for a device that is not exact where ``numerics`` is "exact".
         """
         own = device or (current_device() if threads is None else CpuDevice(threads))
+        check_numerics(numerics, own)
         if not isinstance(own, CpuDevice):
             raise DeviceError(f"plans are compiled for the cpu device, not for {own.name}; use interpret()")
         structure, nodes, leaves = self._targets(targets)

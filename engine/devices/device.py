@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from engine.core.dtype import DType
 from engine.devices.array import Array
@@ -15,6 +15,9 @@ from engine.devices.reference import ReferenceDevice
 from engine.errors import DeviceError
 
 _log = logging.getLogger("engine")
+
+Numerics: TypeAlias = Literal["any", "exact"]
+"""Which devices may compute: all of them, or only those that keep the exactness contract."""
 
 
 class Device(Protocol):
@@ -37,6 +40,17 @@ class Device(Protocol):
 
     def run_region(self, op: str, attrs: tuple[Any, ...], inputs: Sequence[Array]) -> tuple[Array, ...]:
         """All results of a loop or a condition."""
+
+
+def check_numerics(numerics: Numerics, device: Device) -> None:
+    """Raises DeviceError for a device that ``numerics`` does not allow, ValueError for another word."""
+    if numerics not in ("any", "exact"):
+        raise ValueError(f"numerics is {numerics!r}; it must be 'any' or 'exact'")
+    if numerics == "exact" and not device.exact:
+        raise DeviceError(
+            f"numerics is 'exact', and the {device.name} device has other bits; use one that is exact, such "
+            "as cpu, which needs a C compiler"
+        )
 
 
 @cache

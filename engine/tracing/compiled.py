@@ -9,7 +9,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from engine.compiler.plan import Plan
 from engine.devices.cpu.device import CpuDevice
-from engine.devices.device import current_device
+from engine.devices.device import Numerics, check_numerics, current_device
 from engine.tensor import Tensor
 from engine.tensor.cell import current_trace, is_recording
 from engine.tracing.pytree import Structure, flatten
@@ -25,7 +25,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def compile(function: Callable[P, R], *, remat: int | None = None) -> Compiled[P, R]:
+def compile(
+    function: Callable[P, R], *, remat: int | None = None, numerics: Numerics = "any"
+) -> Compiled[P, R]:
     """``function`` as a plan: few kernels, one call, the same bits.
 
     It takes and gives Tensors, and lists, tuples, dicts and dataclasses of them; it may use modules,
@@ -36,18 +38,19 @@ def compile(function: Callable[P, R], *, remat: int | None = None) -> Compiled[P
     arguments are symbols from 2 on, and one plan serves them all, unless the function needs them as numbers.
     A value asked for in it (``item()``, ``bool``, printing) is a TracingError. Results have no history.
     With ``remat`` values are computed again until no more than so many bytes of them are kept at once (0: as
-    few as possible). Where there is no C compiler the function runs as it is. Calls from several threads take
-    turns.
+    few as possible). Where there is no C compiler the function runs as it is; with ``numerics`` "exact", which
+    declines devices with other bits, a call is a DeviceError then. Calls from several threads take turns.
     """
-    return Compiled(function, remat)
+    return Compiled(function, remat, numerics)
 
 
 class Compiled(Generic[P, R]):
     """A function that ``compile`` returned."""
 
-    def __init__(self, function: Callable[P, R], remat: int | None) -> None:
+    def __init__(self, function: Callable[P, R], remat: int | None, numerics: Numerics) -> None:
         self._function = function
         self._remat = remat
+        self._numerics = numerics
         self._traced: dict[Any, list[Traced]] = {}
         self._met: dict[Any, list[Traced]] = {}  # the same by everything that calls so far were like
         self._symbols: dict[Any, int] = {}  # how many a function can be traced with, where not all
@@ -55,6 +58,7 @@ class Compiled(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         device = current_device()
+        check_numerics(self._numerics, device)
         if not isinstance(device, CpuDevice) or current_trace.get() is not None:
             return self._function(*args, **kwargs)
         structure, tensors = _taken_apart(args, kwargs)

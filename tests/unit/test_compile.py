@@ -13,7 +13,7 @@ from engine import Generator, Tensor, float32, nn, no_grad, optim, where
 from engine.devices.cpu import CpuDevice
 from engine.devices.device import current_device, use_device
 from engine.devices.reference import ReferenceDevice
-from engine.errors import BoundsError, GradientError, ShapeError, TracingError
+from engine.errors import BoundsError, DeviceError, GradientError, ShapeError, TracingError
 from engine.tracing import compile
 
 pytestmark = pytest.mark.skipif(not isinstance(current_device(), CpuDevice), reason="plans need a C compiler")
@@ -343,6 +343,16 @@ def test_without_a_compiler_the_function_runs_as_it_is() -> None:
     with use_device(ReferenceDevice()):
         assert compiled(Tensor([1.0, 2.0])) == 3.0
     assert compiled.plans == []
+
+
+def test_exact_numbers_decline_devices_with_other_bits() -> None:
+    compiled = compile(lambda x: x.exp(), numerics="exact")
+    assert same(compiled(Tensor([1.0, 2.0])), Tensor([1.0, 2.0]).exp())
+    assert compile(compiled)(Tensor([0.0])).tolist() == [1.0]
+    with use_device(ReferenceDevice()), pytest.raises(DeviceError, match="'exact', and the reference device"):
+        compiled(Tensor([1.0, 2.0]))
+    with pytest.raises(ValueError, match="numerics is 'fast'; it must be 'any' or 'exact'"):
+        compile(lambda x: x, numerics="fast")(Tensor([1.0]))  # type: ignore[arg-type]
 
 
 def test_compiled_functions_call_each_other() -> None:

@@ -12,7 +12,7 @@ from engine import Generator, Parameters, Tensor, float32, int64, nn
 from engine.devices.cpu import CpuDevice
 from engine.devices.device import current_device, use_device
 from engine.devices.reference import ReferenceDevice
-from engine.errors import BoundsError, DTypeError, ShapeError, SizeError, TracingError
+from engine.errors import BoundsError, DeviceError, DTypeError, ShapeError, SizeError, TracingError
 from engine.record import Graph
 
 needs_compiler = pytest.mark.skipif(
@@ -76,6 +76,24 @@ def test_the_interpreter_needs_no_compiler() -> None:
         y = (x * 2.0 + 1.0).sum()
     with use_device(ReferenceDevice()):
         assert graph.interpret([y, x], {"x": [1.0, 2.0]})[0].item() == 8.0
+
+
+@needs_compiler
+def test_exact_numbers_decline_devices_with_other_bits() -> None:
+    class Approximate(CpuDevice):
+        name = "approximate"
+        exact = False
+
+    graph = Graph()
+    with graph:
+        y = graph.input("x", ("n",)) * 2.0
+    other, fed = Approximate(), {"x": [1.5]}
+    assert graph.compile(y, device=other).run(fed).tolist() == [3.0]
+    assert graph.compile(y, numerics="exact", device=CpuDevice()).run(fed).tolist() == [3.0]
+    with pytest.raises(DeviceError, match="'exact', and the approximate device has other bits"):
+        graph.compile(y, numerics="exact", device=other)
+    with pytest.raises(ValueError, match="numerics is 'fast'"):
+        graph.compile(y, numerics="fast")  # type: ignore[arg-type]
 
 
 @needs_compiler
