@@ -6,6 +6,7 @@ ProblemError
 ├── ForbiddenError           403  an origin, or a key without the right
 ├── NotFoundError            404
 ├── MethodError              405
+├── RequestTimeoutError      408  the request does not come whole
 ├── ConflictError            409  not in this state; trying again won't help
 ├── GoneError                410
 ├── TooLargeError            413
@@ -94,6 +95,10 @@ class NotFoundError(ProblemError):
 
 class MethodError(ProblemError):
     status, title, kind, code = 405, "This path has no such method", "invalid_request_error", "method"
+
+
+class RequestTimeoutError(ProblemError):
+    status, title, kind, code = 408, "The request came too slowly", "invalid_request_error", "slow-request"
 
 
 class ConflictError(ProblemError):

@@ -55,6 +55,15 @@ class Settings(BaseSettings):
     body_limit: int = Field(4 * MEBIBYTE, ge=1024, description="largest JSON body")
     upload_limit: int = Field(256 * MEBIBYTE, ge=1, description="largest uploaded file")
     blob_limit: int = Field(8 * GIBIBYTE, ge=1, description="largest checkpoint, model or other blob")
+    connection_limit: int = Field(4000, ge=1, description="most open connections")
+    address_limit: int = Field(
+        2000,
+        ge=1,
+        description="most open connections of one address; a proxy in front needs all",
+    )
+    request_s: float = Field(
+        20.0, gt=0, description="time a request may take to come, and a second more for each KiB of it"
+    )
     queued_limit: int = Field(100_000, ge=0, description="most queued jobs of one key; 0: no bound")
     running_limit: int = Field(0, ge=0, description="most running jobs of one key; 0: no bound")
     bytes_limit: int = Field(

@@ -5,6 +5,7 @@ from __future__ import annotations
 LISTING = "tests/integration/test_api_listing.py"
 STREAMS = "tests/integration/test_api_streams.py"
 OUTPUTS = "tests/integration/test_api_outputs.py"
+CONNECTIONS = "tests/integration/test_api_connections.py"
 MODELS = "tests/integration/test_api_models.py"
 REFUSALS = "tests/integration/test_api_refusals.py"
 COMPLETIONS = "tests/integration/test_api_completions.py"
@@ -172,5 +173,62 @@ ROWS = [
         "if True:",
         CLIENT,
         "test_what_a_job_says_and_leaves_behind_is_read",
+    ),
+    # Connections
+    (
+        "a slow request is waited for",
+        f"{API}/protocol.py",
+        "if left > 0:",
+        "if True:",
+        CONNECTIONS,
+        "test_a_head_that_comes_slowly_is_ended",
+    ),
+    (
+        "each byte of a slow request gives it time",
+        f"{API}/protocol.py",
+        "came / SLOWEST",
+        "came",
+        CONNECTIONS,
+        "test_a_body_that_comes_slowly_is_ended",
+    ),
+    (
+        "a slow body that nobody reads is answered twice",
+        f"{API}/protocol.py",
+        "else self.cycle.response_started",
+        "else False",
+        CONNECTIONS,
+        "test_a_body_that_nobody_reads_holds_no_connection",
+    ),
+    (
+        "who waits for the server is slow",
+        f"{API}/protocol.py",
+        " or (self._in_head and self._is_answering)",
+        "",
+        CONNECTIONS,
+        "test_waiting_for_the_server_is_not_slow",
+    ),
+    (
+        "a client that leaves is a fault of the server",
+        f"{API}/problems.py",
+        "add_exception_handler(ClientDisconnect, _gone)",
+        "add_exception_handler(418, _gone)",
+        CONNECTIONS,
+        "test_a_body_that_comes_slowly_is_ended",
+    ),
+    (
+        "one address takes all connections",
+        f"{API}/protocol.py",
+        "if self.inside[peer] > self.most_of_one:",
+        "if False:",
+        CONNECTIONS,
+        "test_one_address_can_not_take_all_connections",
+    ),
+    (
+        "connections have no bound",
+        f"{API}/protocol.py",
+        "if self.inside.total() > self.most:",
+        "if False:",
+        CONNECTIONS,
+        "test_one_address_can_not_take_all_connections",
     ),
 ]

@@ -21,7 +21,6 @@ from service.wire import Problem
 Json = dict[str, Any]
 REFERENCE = "#/components/schemas/{model}"
 METHODS = ("get", "put", "post", "patch", "delete")
-WITHOUT_STORE = ("/healthz", "/version")  # what is answered whether or not Redis is there
 REQUEST_ID = {"description": "names this request in the log", "schema": {"type": "string"}}
 RETRY_AFTER = {"description": "seconds after which to try again", "schema": {"type": "integer"}}
 ID, FIRST_ID = "$response.body#/id", "$response.body#/data/0/id"
@@ -126,11 +125,9 @@ def _complete(path: str, method: str, operation: Json) -> None:
 
 def _refusals(path: str, operation: Json) -> set[int]:
     """Statuses of refusals that follow from the path, the parameters and the body alone."""
-    found = {403, 421, 422, 431}
+    found = {403, 408, 421, 422, 431, 503}
     if path.startswith("/v1/"):
         found.add(401)
-    if path not in WITHOUT_STORE:
-        found.add(503)
     if "{" in path and not path.startswith("/v1/aliases"):
         found.add(404)
     if "requestBody" in operation:

@@ -14,6 +14,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match
 
@@ -26,6 +27,7 @@ from service.errors import (
     MethodError,
     NotFoundError,
     ProblemError,
+    RequestTimeoutError,
     TooLargeError,
     UnavailableError,
     show,
@@ -188,6 +190,11 @@ async def _parameters(request: Request, error: Exception) -> Response:
     return problem_response(InvalidFieldsError(fields), _request_id(request))
 
 
+async def _gone(request: Request, error: Exception) -> Response:
+    """For the log and the metrics: the client has gone, or was told so by the protocol."""
+    return problem_response(RequestTimeoutError("The body did not come whole."), _request_id(request))
+
+
 async def _redis_away(request: Request, error: Exception) -> Response:
     log.warning("Redis does not answer: %s", error)
     return problem_response(redis_away(), _request_id(request))
@@ -220,6 +227,7 @@ def add_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(ProblemError, _problem)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _parameters)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(RedisConnectionError, _redis_away)
     app.add_exception_handler(RedisTimeoutError, _redis_away)
     app.add_exception_handler(ResponseError, _redis_refuses)

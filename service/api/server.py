@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import logging
+import resource
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -12,13 +15,16 @@ import uvicorn
 from service.api.app import create_app
 from service.api.backend import Backend
 from service.api.keys import load_keys
-from service.api.protocol import LimitedProtocol
+from service.api.protocol import Door, LimitedProtocol
 from service.api.security import check_bind
 from service.settings import Settings
 
 WATCH_S = 1
 GRACE_S = 2  # for requests that are being answered when the server shall stop
+FILES_BESIDE = 200  # that are open for other things than connections
 COLLECT_AFTER = 50_000  # objects; each collection looks at all requests in flight
+
+log = logging.getLogger(__name__)
 
 
 class Server(uvicorn.Server):
@@ -54,11 +60,12 @@ def make_server(
     """A server that is not yet running. BindError when its address would let everyone in."""
     check_bind(settings, load_keys(settings.api_key_file))
     app = create_app(settings)
+    protocol = partial(LimitedProtocol, door=make_door(settings), request_s=settings.request_s)
     config = uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        http=LimitedProtocol,
+        http=protocol,  # type: ignore[arg-type]  # which it only calls
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -87,6 +94,24 @@ def serve(
     server = make_server(settings, on_ready, watch)
     settle_garbage_collector()
     server.run(sockets=sockets)
+
+
+def make_door(settings: Settings) -> Door:
+    """As many connections as the settings allow, or as the files that this process may open."""
+    most = _files(settings.connection_limit + FILES_BESIDE) - FILES_BESIDE
+    if most < settings.connection_limit:
+        log.warning("only %d connections are taken: the process may open no more files", most)
+    return Door(most, min(settings.address_limit, most))
+
+
+def _files(wanted: int) -> int:
+    """Lets the process open so many files, or fewer where it may not; how many."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = (wanted if each == resource.RLIM_INFINITY else each for each in limits)
+    if soft < wanted:
+        soft = min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, limits[1]))
+    return min(soft, wanted)
 
 
 def settle_garbage_collector() -> None:

@@ -82,7 +82,7 @@ def test_the_example_of_each_kind_is_accepted(api: Api, document: dict[str, Any]
 def test_every_operation_names_its_refusals_as_problems(document: dict[str, Any]) -> None:
     for path, method, operation in operations(document):
         responses = operation["responses"]
-        needed = {"403", "421", "422", "431"} | ({"401"} if path.startswith("/v1/") else set())
+        needed = {"403", "408", "421", "422", "431", "503"} | ({"401"} if path.startswith("/v1/") else set())
         needed |= {"400", "413", "415"} if "requestBody" in operation else set()
         needed |= {"404"} if "_id}" in path else set()
         assert needed <= responses.keys(), (method, path)
