@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 from cffi import FFI
 
@@ -52,7 +52,8 @@ def _size_class(nbytes: int) -> tuple[int, list[int]]:
 class Storage:
     """A block of host memory at ``address``, aligned to 64 bytes and not cleared.
 
-    The block lives as long as this object or a memoryview from ``buffer``; then it is used again.
+    The block lives as long as this object or a memoryview from ``buffer``; then it is used again. So there is
+    one object a block: copying or pickling one raises TypeError.
     """
 
     __slots__ = ("_class", "address", "nbytes")
@@ -76,6 +77,9 @@ class Storage:
             free.append(self.address)
         else:
             _POOL.release(self.address)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a block of memory cannot be copied or pickled; an Array can")
 
     def view(self) -> memoryview:
         """The bytes, writable, for as long as the caller holds this object."""
@@ -104,6 +108,9 @@ class Array:
         self.shape = shape
         self.strides = strides
         self.dtype = dtype
+
+    def __reduce__(self) -> tuple[Callable[..., Array], tuple[Any, ...]]:
+        return Array.from_bytes, (self.tobytes(), self.shape, self.dtype)
 
     @staticmethod
     def empty(shape: tuple[int, ...], dtype: DType) -> Array:

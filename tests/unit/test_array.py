@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given as draw
@@ -31,6 +35,21 @@ def test_freed_blocks_are_used_again_and_living_ones_are_not() -> None:
     assert second.address != address
     del first
     assert Storage(12340).address == address
+
+
+def test_no_two_objects_hold_one_block() -> None:
+    for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="a block of memory cannot be copied"):
+            duplicate(Storage(8))
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_of_arrays_have_memory_of_their_own(duplicate: Callable[[Array], Array]) -> None:
+    array = view("transpose", ((1, 0),), Array.from_list(range(6), (2, 3), bfloat16))
+    assert array is not None
+    copied = duplicate(array)
+    assert copied.storage.address != array.storage.address
+    assert (copied.tolist(), copied.shape, copied.dtype) == (array.tolist(), array.shape, array.dtype)
 
 
 def test_a_view_of_the_bytes_keeps_the_block() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
@@ -59,3 +61,12 @@ def test_the_default_generator_starts_anew_with_its_seed() -> None:
     manual_seed(11)
     assert (rand(2, 3).tolist(), randn(4).tolist()) == first
     assert isinstance(rand(0), Tensor)
+
+
+def test_a_copy_goes_on_alike_and_apart() -> None:
+    generator, fresh = Generator(7), Generator(7)
+    assert generator.bits(3).tolist() == fresh.bits(3).tolist()
+    copied = deepcopy(generator)
+    expected = fresh.bits(5).tolist()
+    assert copied.bits(5).tolist() == expected
+    assert generator.bits(5).tolist() == expected
