@@ -6,6 +6,7 @@ LISTING = "tests/integration/test_api_listing.py"
 STREAMS = "tests/integration/test_api_streams.py"
 OUTPUTS = "tests/integration/test_api_outputs.py"
 CONNECTIONS = "tests/integration/test_api_connections.py"
+KEYS = "tests/integration/test_api_keys.py"
 MODELS = "tests/integration/test_api_models.py"
 REFUSALS = "tests/integration/test_api_refusals.py"
 COMPLETIONS = "tests/integration/test_api_completions.py"
@@ -230,5 +231,38 @@ ROWS = [
         "if False:",
         CONNECTIONS,
         "test_one_address_can_not_take_all_connections",
+    ),
+    # Keys that end
+    (
+        "a revoked key keeps its streams",
+        f"{API}/stream.py",
+        "{pump, gone, refused}",
+        "{pump, gone}",
+        KEYS,
+        "test_a_revoked_key_ends_its_streams_and_no_others",
+    ),
+    (
+        "a stream does not say why it ends",
+        f"{API}/stream.py",
+        "if done == {refused}:",
+        "if False:",
+        KEYS,
+        "test_an_expired_key_ends_its_streams",
+    ),
+    (
+        "an outage counts against a key",
+        f"{API}/keys.py",
+        "except RedisError:",
+        "except KeyError:",
+        KEYS,
+        "test_a_stream_stays_open_while_its_key_can_not_be_looked_up",
+    ),
+    (
+        "the client takes a refusal for an event",
+        "service/client/transport.py",
+        'if frame.event == "error":',
+        "if False:",
+        KEYS,
+        "test_our_client_is_told_why_its_stream_ends",
     ),
 ]

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from fastapi import Request
@@ -21,6 +22,7 @@ from service.api.log import EventLog
 from service.api.logtext import LogText
 from service.api.metrics import Metrics
 from service.api.prometheus import Meter, Overview
+from service.api.stream import Refusal
 from service.blobs import CollectedStore, open_folder
 from service.errors import NotFoundError
 from service.ids import is_id
@@ -148,6 +150,11 @@ def backend_of(request: Request) -> Backend:
     """The backend of the application that got this request."""
     backend: Backend = request.app.state.backend
     return backend
+
+
+def refusal_of(request: Request) -> Refusal:
+    """What tells a stream of this request that its key is no longer good."""
+    return partial(backend_of(request).keys.refusal, request.headers.get("authorization"))
 
 
 def principal_of(request: Request) -> Principal:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import logging
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from service.errors import ForbiddenError, UnauthorisedError
 from service.jobs.calls import Limits
@@ -31,9 +33,12 @@ from service.settings import Settings
 
 EVERYONE = "*"
 KNOWN_KEPT = 10_000
+RECHECK_S = 2.0  # after which the key of an open stream is looked at again
 NO_HASH = digest("")  # of no key; what an unknown id is compared with
 RESERVED: dict[str, Scope] = {"/v1/keys": "admin", "/v1/blobs": "worker"}
 FILE_FORM = "a key is key_<id>_<secret of at least 32 characters>, then its scopes, separated by commas"
+
+log = logging.getLogger(__name__)
 
 
 class KeyFileError(ValueError):
@@ -105,6 +110,17 @@ class KeyRing:
         if scope not in principal.scopes:
             raise ForbiddenError(f"This API key lacks the scope {scope!r}.", code="scope")
         return principal
+
+    async def refusal(self, authorization: str | None) -> UnauthorisedError:
+        """Returns when a header that was good is so no more: its key has expired or was revoked."""
+        while True:
+            await asyncio.sleep(RECHECK_S)
+            try:
+                await self.identify(authorization)
+            except UnauthorisedError as refused:
+                return refused
+            except RedisError:
+                log.debug("Redis is away: nothing is known against a key")
 
     async def change(self, commands: list[Command]) -> None:
         """Adds or removes a key; here that holds at once."""

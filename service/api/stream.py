@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -15,42 +15,63 @@ from starlette.types import Receive, Scope, Send
 
 from service.api.ending import end
 from service.api.hub import Batch, End, Ping, Reset, Step, Viewer
+from service.api.problems import problem_document
+from service.errors import ProblemError
 from service.jobs.events import EVENT_TYPES
 
 log = logging.getLogger(__name__)
 
 RETRY = b"retry: 2000\n\n"
 PING = b": ping\n\n"
+FAREWELL_S = 1.0  # for a client to take the reason of a stream's end
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
+Refusal = Callable[[], Coroutine[Any, Any, ProblemError]]
+
+
 class EventStream(Response):
-    """Sends what an asynchronous iterator of bytes yields, until it ends or the client goes."""
+    """Sends what an asynchronous iterator of bytes yields, until it ends, the client goes or loses its right.
+
+    ``refusal`` returns when the key that opened the stream is no longer good, with what a new request would
+    be answered; that is the last frame then, ``event: error``.
+    """
 
     media_type = "text/event-stream"
 
-    def __init__(self, frames: AsyncGenerator[bytes]) -> None:
+    def __init__(self, frames: AsyncGenerator[bytes], refusal: Refusal) -> None:
         super().__init__(headers=HEADERS)
         del self.headers["content-length"]
         self._frames = frames
+        self._refusal = refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Ends the iterator as soon as the client has gone."""
+        """Ends the iterator as soon as the client has gone or is refused."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         pump = asyncio.create_task(self._pump(send))
         gone = asyncio.create_task(_gone(receive))
+        refused = asyncio.create_task(self._refusal())
+        done: set[asyncio.Task[Any]] = set()
         try:
-            await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait({pump, gone, refused}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await end([gone, pump])
+            await end([gone, refused, pump])
         if pump.done():
             await _outcome(pump)
+        if done == {refused}:
+            await _say_farewell(send, problem_document(refused.result(), scope["state"]["request_id"]))
 
     async def _pump(self, send: Send) -> None:
         async with aclosing(self._frames) as frames:
             async for part in frames:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _say_farewell(send: Send, problem: dict[str, Any]) -> None:
+    with suppress(TimeoutError):  # a client that reads nothing is not waited for
+        async with asyncio.timeout(FAREWELL_S):
+            await send({"type": "http.response.body", "body": frame("error", problem), "more_body": False})
 
 
 async def _gone(receive: Receive) -> None:

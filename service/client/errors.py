@@ -60,7 +60,11 @@ CLASSES: dict[int, type[RefusedError]] = {
     404: NotFoundError,
     410: NotFoundError,
 }
-STREAM_STATUSES = {"invalid_request_error": 400, "not_found_error": 404}  # by an error's type
+STREAM_STATUSES = {  # by an error's type
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "not_found_error": 404,
+}
 
 
 def refusal(answer: httpx.Response) -> RefusedError:
@@ -72,6 +76,11 @@ def refusal(answer: httpx.Response) -> RefusedError:
     if not isinstance(problem, dict):
         problem = {}
     return _class(answer.status_code)(answer.status_code, problem)
+
+
+def problem_refusal(problem: Json) -> RefusedError:
+    """The exception for the problem that ends a stream of events."""
+    return _class(problem["status"])(problem["status"], problem)
 
 
 def stream_refusal(error: Json) -> RefusedError:

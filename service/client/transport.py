@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import httpx
 
-from service.client.errors import RefusedError, ServerFaultError, UnreachableError, refusal
+from service.client.errors import RefusedError, ServerFaultError, UnreachableError, problem_refusal, refusal
 from service.client.frames import Frame, lines_until_comment, parse_frames
 from service.wire import Json
 
@@ -83,7 +83,7 @@ class Transport:
     def _stream(
         self, path: str, clock: Clock, *, params: Mapping[str, str] | None = None, last_id: str | None = None
     ) -> Iterator[Frame]:
-        """The frames of one connection to an event stream."""
+        """The frames of one connection to an event stream. Raises the refusal that ends it."""
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
         timeout = httpx.Timeout(5.0, read=clock.silence())
         with self._http.stream("GET", path, params=params, headers=headers, timeout=timeout) as answer:
@@ -91,7 +91,11 @@ class Transport:
                 answer.read()
                 raise refusal(answer)
             clock.heard()
-            yield from parse_frames(lines_until_comment(answer) if clock.deadline else answer.iter_lines())
+            lines = lines_until_comment(answer) if clock.deadline else answer.iter_lines()
+            for frame in parse_frames(lines):
+                if frame.event == "error":
+                    raise problem_refusal(frame.json())
+                yield frame
 
     def _download(self, path: str, target: BinaryIO) -> int:
         """Writes content to ``target``; the number of bytes. A connection that breaks is taken up again."""

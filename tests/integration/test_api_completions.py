@@ -15,7 +15,7 @@ import pytest
 from api_rig import Api, FakeWorker, train_with
 from openai import OpenAI
 
-from service.client import Client, NotFoundError, RefusedError, ServerFaultError
+from service.client import Client, NotFoundError, RefusedError, ServerFaultError, UnauthorisedError
 from service.ids import new_id
 from service.jobs import calls
 from service.jobs.lanes import QUICK
@@ -374,3 +374,36 @@ def test_a_checkpoint_can_be_sampled(api: Api, client: OpenAI) -> None:
         spec = api.http.get(f"/v1/jobs/{sampler.job}").json()["spec"]
         assert api.blobs.get(spec["weights"]) == weights
     assert api.http.post("/v1/completions", json={"model": f"{job}@7", "prompt": "x"}).status_code == 404
+
+
+def test_a_revoked_key_ends_its_completion_and_the_client_is_told(
+    api: Api, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also OpenAI's: the last frame's data has the member that it knows."""
+
+    def say_he(worker: FakeWorker) -> None:
+        worker.say(tokens("h", "e"))
+
+    admin = api.http.post("/v1/keys", json={"scopes": ["admin"]}).json()["secret"]
+    monkeypatch.setitem(api.http.headers, "Authorization", f"Bearer {admin}")
+    for read in (read_as_openai, read_as_ours):
+        made = api.http.post("/v1/keys", json={"owner": "local"}).json()
+        with answering(api, say_he) as worker:
+            pieces = read(api, made["secret"], model)
+            assert next(pieces) == "he"
+            assert api.http.delete(f"/v1/keys/{made['id']}").status_code == 204
+            with pytest.raises((openai.APIError, UnauthorisedError), match="not known here"):
+                next(pieces)
+            assert worker.say() == "cancel"
+            worker.finish("cancelled")
+
+
+def read_as_openai(api: Api, secret: str, model: str) -> Iterator[str]:
+    with OpenAI(base_url=f"{api.url}/v1", api_key=secret, max_retries=0) as client:
+        for part in client.completions.create(model=model, prompt="x", stream=True):
+            yield part.choices[0].text
+
+
+def read_as_ours(api: Api, secret: str, model: str) -> Iterator[str]:
+    with Client(api.url, secret) as client:
+        yield from client.stream_completion(model, "x")

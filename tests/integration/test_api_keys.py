@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +14,11 @@ from typing import Any
 import httpx
 import pytest
 from api_rig import TRAIN, Api
+from cluster import wait_for
 
 from service.api import keys as keys_module
 from service.api.keys import required_scope
+from service.client import Client, UnauthorisedError, parse_frames
 from service.jobs.records import key
 from service.keys import SCOPES, new_key
 
@@ -146,6 +151,76 @@ def test_an_expired_key_is_refused(guarded: Api, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(keys_module.time, "time", lambda: later)
         answer = http.get("/v1/jobs")
     assert (answer.status_code, answer.json()["detail"]) == (401, "This API key has expired.")
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs/{job}/events", "/v1/events?jobs={job}", "/v1/events?jobs=*"])
+def test_a_revoked_key_ends_its_streams_and_no_others(guarded: Api, path: str) -> None:
+    ann, bob = create(guarded, owner="team"), create(guarded, owner="team")
+    with as_holder(guarded, ann["secret"]) as mine, as_holder(guarded, bob["secret"]) as other:
+        job = mine.post("/v1/jobs", json=TRAIN).json()["id"]
+        path, stream = path.format(job=job), {"Accept": "text/event-stream"}
+        with mine.stream("GET", path, headers=stream) as ending, other.stream(
+            "GET", path, headers=stream
+        ) as lasting:  # fmt: skip
+            ends, lasts = parse_frames(ending.iter_lines()), parse_frames(lasting.iter_lines())
+            first = next(ends)
+            assert next(lasts) == first
+            with as_holder(guarded, ADMIN) as admin:
+                admin.delete(f"/v1/keys/{ann['id']}")
+            (last,) = ends
+            assert (last.event, last.id) == ("error", None)
+            assert (last.json()["status"], last.json()["code"]) == (401, "unauthorised")
+            assert mine.get(path, headers=stream).status_code == 401
+            other.post(f"/v1/jobs/{job}/cancel")
+            assert "cancelled" in next(lasts).data
+
+
+def test_an_expired_key_ends_its_streams(guarded: Api) -> None:
+    made = create(guarded, expires_in_s=1)
+    with as_holder(guarded, made["secret"]) as http, http.stream("GET", "/v1/events?jobs=*") as answer:
+        *_, last = parse_frames(answer.iter_lines())
+    assert (last.event, last.json()["detail"]) == ("error", "This API key has expired.")
+
+
+def test_the_first_key_ends_the_streams_of_an_open_system(tmp_path: Path) -> None:
+    with Api(tmp_path / "data") as api, api.http.stream("GET", "/v1/events?jobs=*") as answer:
+        frames = parse_frames(answer.iter_lines())
+        assert next(frames).event == "reset"
+        api.client().post("/v1/keys", json={"scopes": ["admin"]})
+        (last,) = frames
+    assert (last.event, last.json()["status"]) == ("error", 401)
+
+
+def test_a_stream_stays_open_while_its_key_can_not_be_looked_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, keys_module.__name__)
+    with Api(tmp_path / "data") as api:
+        made = api.http.post("/v1/keys", json={"scopes": ["admin"]}).json()
+        with as_holder(api, made["secret"]) as http, http.stream("GET", "/v1/events?jobs=*") as answer:
+            frames = parse_frames(answer.iter_lines())
+            assert next(frames).event == "reset"
+            os.kill(api.redis_pid, signal.SIGKILL)
+            wait_for("its key is looked up", lambda: "nothing is known against a key" in caplog.text)
+            wait_for("it is dead", api._embedded.revive)
+            wait_for("Redis is back", lambda: api.http.get("/readyz").status_code == 200)
+            with as_holder(api, made["secret"]) as other:
+                job = other.post("/v1/jobs", json=TRAIN).json()["id"]
+            assert any(job in frame.data for frame in frames)
+
+
+def test_our_client_is_told_why_its_stream_ends(guarded: Api) -> None:
+    made = create(guarded)
+    with Client(guarded.url, made["secret"]) as client:
+        job = client.submit("train", TRAIN["spec"])["id"]
+        followed, single = client.follow([job]), client.events(job)
+        assert next(followed)[0] == job
+        assert next(single)["seq"] == 1
+        with as_holder(guarded, ADMIN) as admin:
+            admin.delete(f"/v1/keys/{made['id']}")
+        for stream in (followed, single):
+            with pytest.raises(UnauthorisedError, match="not known here"):
+                next(stream)  # type: ignore[call-overload]
 
 
 def test_the_last_use_is_remembered(guarded: Api) -> None:

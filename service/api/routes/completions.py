@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from service import wire
 from service.api.answers import gives
-from service.api.backend import backend_of, principal_of
+from service.api.backend import backend_of, principal_of, refusal_of
 from service.api.completion import Completion, Token, start
 from service.api.encoding import JsonResponse
 from service.api.ending import end
@@ -101,7 +101,7 @@ async def create_completion(request: Request) -> Response:
     completion = await start(backend, principal_of(request), body.to_sample())
     if body.stream:
         request_id: str = request.scope["state"]["request_id"]
-        return EventStream(_frames(completion, body, request_id))
+        return EventStream(_frames(completion, body, request_id), refusal_of(request))
     return JsonResponse(await _unless_gone(request, completion, _whole(completion, body)))
 
 

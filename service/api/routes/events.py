@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
 from service.api.answers import EVENT_STREAM, gives, gives_stream
-from service.api.backend import backend_of, principal_of
+from service.api.backend import backend_of, principal_of, refusal_of
 from service.api.changes import Place, read_place
 from service.api.log import GapError
 from service.api.stream import EventStream, Snapshot, event_frames, merged_frames
@@ -45,7 +45,7 @@ async def get_events(
     job = await backend.job(job_id, principal)
     if EVENT_STREAM in request.headers.get("accept", ""):
         viewer = backend.hub.view(job_id, _cursor(last_event_id, after))
-        return EventStream(event_frames(viewer, _snapshot(request)))
+        return EventStream(event_frames(viewer, _snapshot(request)), refusal_of(request))
     try:
         events = await backend.log.read(job_id, after or 0, limit)
     except GapError as error:
@@ -105,7 +105,8 @@ async def follow_events(
     """
     backend, principal = backend_of(request), principal_of(request)
     if jobs == ALL:
-        return EventStream(backend.changes.frames(principal.sees, _place(last_event_id or after)))
+        frames = backend.changes.frames(principal.sees, _place(last_event_id or after))
+        return EventStream(frames, refusal_of(request))
     wanted = _types(types)
     ids = tuple(dict.fromkeys(part.strip() for part in jobs.split(",") if part.strip()))
     if not 1 <= len(ids) <= MOST_JOBS:
@@ -114,7 +115,7 @@ async def follow_events(
     for job_id in ids:
         await backend.job(job_id, principal)
     viewers = [backend.hub.view(job_id, cursors.get(job_id, 0)) for job_id in ids]
-    return EventStream(merged_frames(viewers, wanted, _snapshot(request)))
+    return EventStream(merged_frames(viewers, wanted, _snapshot(request)), refusal_of(request))
 
 
 def _place(cursor: str) -> Place | None:
