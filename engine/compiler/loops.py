@@ -167,6 +167,8 @@ class _Body:
 
     def _lanes(self, order: Sequence[Node]) -> int:
         nodes = [*order, *self.params, *[x.source for x in self.outside]]
+        if any(node.dtype is bfloat16 for node in nodes):
+            raise UnfitError("its elements are bfloat16")
         sizes = {node.dtype.size for node in nodes if node.dtype is not bool_}
         return min(sizes)
 

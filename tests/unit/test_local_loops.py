@@ -21,7 +21,7 @@ from engine.compiler.simplify import simplify
 from engine.compiler.steps import FusedStep
 from engine.core import build as b
 from engine.core.dim import Dim, symbol
-from engine.core.dtype import bool_, float32, float64, int64, uint32
+from engine.core.dtype import bfloat16, bool_, float32, float64, int64, uint32
 from engine.core.node import Node
 from engine.core.region import LoopBody
 from engine.core.walk import post_order
@@ -224,9 +224,15 @@ def counting(shape: tuple[int, ...]) -> Node:
     return b.loop(body, (b.input(shape, float32), b.input((), float32)), (), 3)
 
 
+def standing(shape: tuple[int, ...]) -> Node:
+    carry = b.input(shape, bfloat16)
+    return b.loop(LoopBody(b.input((), int64), (carry,), (), (carry,)), (b.input(shape, bfloat16),), (), 3)
+
+
 @pytest.mark.parametrize(
     ("loop", "items", "reason"),
     [
+        (standing((8,)), (1,), "its elements are bfloat16"),
         (reducing((8,)), (1,), "it has a reduce"),
         (turning((8,)), (1,), "its elements are read in another order"),
         (counting((8,)), (1, 2), "its result 2 is the same for all elements of the others"),
