@@ -7,7 +7,7 @@ EngineError
 ├── ConfigError  (ValueError)    a field of a model's configuration (in ``models.config``)
 ├── SpecError    (ValueError)    a field of a request for a price (in ``pricing.spec``)
 ├── ExpressionError  (ValueError) a text that is no expression (in ``expression``)
-├── GraphFormatError (ValueError) JSON that is no graph (in ``graph_json``)
+├── GraphFormatError (ValueError) JSON that is no graph (in ``graph_fields``)
 ├── GradientError (RuntimeError) a gradient that cannot be taken
 ├── TracingError (RuntimeError)  a value asked for while a function is traced
 │   └── SizeError (TypeError)    a size asked for that each run may give anew

@@ -14,6 +14,33 @@ GRAPH = {
     "nodes": [{"name": "y", "op": "exp", "inputs": ["x"]}],
     "targets": ["y"],
 }
+
+
+def looped(limit: int, depth: int = 1, width: int = 1, number: int = 1, **more: Any) -> dict[str, Any]:
+    """Loops one after another, each of so many turns and bodies within each other, the last one of so many
+    nodes; its carries are stacked.
+    """
+    nodes: list[dict[str, Any]] = [
+        {"name": f"v{k}", "op": "mul", "inputs": [f"v{k - 1}" if k else "c", "k"]} for k in range(width)
+    ]
+    last = f"v{width - 1}"
+    for level in range(depth):
+        inputs = ["c", "k"] if level < depth - 1 else ["x", "x"]
+        body = {"turn": "t", "carries": ["c"], "constants": ["k"], "nodes": nodes, "next": [last]}
+        attrs = {"body": {**body, "slices": [last], **more}, "limit": limit, "save": "every"}
+        nodes = [
+            {"name": "l", "op": "loop", "inputs": inputs, "attrs": attrs},
+            {"name": "i", "op": "item", "inputs": ["l"], "attrs": {"index": 1}},
+        ]
+        last = "i"
+    loops = [
+        {**own, "name": f"{own['name']}{k}", "inputs": [f"l{k}"] if own["op"] == "item" else own["inputs"]}
+        for k in range(number)
+        for own in nodes
+    ]
+    return {**GRAPH, "nodes": loops, "targets": [f"i{k}" for k in range(min(number, 200))]}
+
+
 HOSTILE: dict[str, dict[str, Any]] = {
     "brackets": {"expression": "(" * 5_000 + "a" + ")" * 4_999},
     "brackets within the length": {"expression": "(" * 4_000 + "a" + ")" * 4_000},
@@ -113,8 +140,34 @@ HOSTILE: dict[str, dict[str, Any]] = {
             "targets": ["v99"],
         }
     },
+    "an endless loop": {"graph": looped(2**60)},
+    "a loop of many turns": {"graph": looped(2**24)},
+    "loops whose turns multiply": {"graph": looped(2**10, depth=3)},
+    "a loop of a billion turns of nothing": {"graph": looped(10**9, slices=[], nodes=[], next=["c"])},
+    "loops nested too deep": {"graph": looped(1, depth=5)},
+    "loops nested a thousandfold": {"graph": looped(1, depth=60)},
+    "many loops": {"graph": looped(1, number=257)},
+    "bodies with too many nodes": {"graph": looped(1, width=1400, number=3)},
+    "wide bodies, nested, and their gradients": {
+        "graph": looped(1, depth=4, width=200),
+        "gradients": True,
+    },
+    "turns whose gradients keep too much": {
+        "graph": {
+            **looped(6, slices=[]),
+            "inputs": {"x": {"shape": [10**8], "dtype": "float32"}},
+        },
+        "gradients": True,
+    },
+    "a body that reads what is outside": {"graph": looped(1, next=["x"])},
+    "a loop without a limit": {"graph": looped(None)},  # type: ignore[arg-type]
 }
-BOUNDED = {"minus signs within the limits", "powers within the limits", "an endless product"}
+BOUNDED = {
+    "minus signs within the limits",
+    "powers within the limits",
+    "an endless product",
+    "wide bodies, nested, and their gradients",
+}
 
 
 def body_of(hostile: dict[str, Any]) -> dict[str, Any]:

@@ -38,8 +38,9 @@ def compile(
     arguments are symbols from 2 on, and one plan serves them all, unless the function needs them as numbers.
     A value asked for in it (``item()``, ``bool``, printing) is a TracingError. Results have no history.
     With ``remat`` values are computed again until no more than so many bytes of them are kept at once (0: as
-    few as possible). Where there is no C compiler the function runs as it is; with ``numerics`` "exact", which
-    declines devices with other bits, a call is a DeviceError then. Calls from several threads take turns.
+    few as possible). Where there is no C compiler the function runs as it is; with ``numerics`` "exact",
+    which declines devices with other bits, a call is a DeviceError then. Calls from several threads take
+    turns.
     """
     return Compiled(function, remat, numerics)
 

@@ -12,7 +12,8 @@ from engine.core.work import Work, work_of
 from engine.expression import ExpressionError, parse
 from engine.expression.presets import PRESETS
 from engine.expression.tensors import FUNCTIONS, Kind, price
-from engine.graph_json import GraphFormatError, read_graph
+from engine.graph_fields import GraphFormatError
+from engine.graph_json import read_graph
 from service.errors import invalid_field
 from service.jobs.lanes import BATCH
 from service.specs.base import Catalogue, Prepared, Strict
@@ -27,8 +28,8 @@ EXAMPLE = {
     "inputs": {"a": {"shape": [256, 256]}, "b": {"shape": [256]}},
 }
 CAPS = {
-    "memory_bytes": Cap(2 * 2**30, "bytes of memory", "make the inputs smaller"),
-    "flops": Cap(1e12, "operations an evaluation", "make the inputs smaller"),
+    "memory_bytes": Cap(2 * 2**30, "bytes of memory", "make the inputs smaller, or loops shorter"),
+    "flops": Cap(1e12, "operations an evaluation", "make the inputs smaller, or loops shorter"),
 }
 BUILD_S = 3.0  # of a plan and of the single kernels
 BYTES_PER_S = 4e9  # of values written and read once, on one core
@@ -127,14 +128,13 @@ def _expression_work(text: str, kinds: Mapping[str, Kind], gradients: bool) -> W
 def _graph_work(document: Mapping[str, Any], gradients: bool) -> Work:
     try:
         graph = read_graph(document)
-        work = work_of(list(graph.targets.values()))
     except GraphFormatError as error:
         path = f"spec.graph.{error.path}" if error.path else "spec.graph"
         raise invalid_field(path, "given", error.rule) from error
     if gradients:
         _check_gradients(_kinds(graph.targets), _kinds(graph.inputs))
-        return Work(3 * work.flops, 3 * work.nbytes)
-    return work
+        graph = graph.with_gradients()
+    return work_of(list(graph.targets.values()))
 
 
 def _kinds(nodes: Mapping[str, Any]) -> list[Kind]:

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from cluster import ROOT, Cluster, check_log, wait_for
-from hostile_programs import BOUNDED, GRAPH, HOSTILE, body_of
+from hostile_programs import BOUNDED, GRAPH, HOSTILE, body_of, looped
 
 from engine.graph_json import read_graph
 from service.client import Client
@@ -89,6 +89,18 @@ def test_the_graph_that_is_left_is_a_program_of_its_own(system: Cluster, client:
     assert again["programs"][0]["nodes"] == result["programs"][0]["nodes"]
     assert again["programs"][0]["kernels"] == result["programs"][0]["kernels"]
     assert said[0]["targets"] == document["targets"]
+
+
+def test_a_graph_with_loops_is_a_program_too(system: Cluster, client: Client) -> None:
+    spec = {"graph": looped(20, depth=2, width=3), "gradients": True, "repeats": 1}
+    result, said = finished(system, client, spec)
+    by_stage = {report["stage"]: report for report in said}
+    assert by_stage["verify"]["verified"] is True
+    assert by_stage["build"]["moved"] > 0
+    blob = next(each["blob"] for each in result["artifacts"] if each["name"] == "graph.json")
+    document = json.loads(system.blobs.get(blob))
+    again, _ = finished(system, client, {"graph": document, "repeats": 1})
+    assert again["programs"][0]["nodes"] == result["programs"][0]["nodes"]
 
 
 def test_an_index_out_of_range_fails_the_job_with_its_code(system: Cluster, client: Client) -> None:

@@ -15,7 +15,9 @@ from engine.devices.cpu.device import CpuDevice
 from engine.devices.device import use_device
 from engine.devices.toolchain import find_toolchain
 from engine.errors import EngineError
-from engine.graph_json import GraphFormatError, NamedGraph, read_graph, write_graph
+from engine.graph_fields import GraphFormatError
+from engine.graph_json import read_graph, write_graph
+from engine.named_graph import NamedGraph
 from workers.compiling.programs import Program, values_of
 
 if find_toolchain() is None:
@@ -23,6 +25,7 @@ if find_toolchain() is None:
 
 SHAPES: list[list[int]] = [[], [1], [3], [2, 3], [3, 2], [0], [0, 3], [4, 2, 3], [1, 1], [70], [130, 3]]
 TRIES = 60  # until some node fits those before it
+REGION = "_"  # ends the names of loops and conditions
 
 
 def attribute(name: str, source: random.Random) -> Any:
@@ -37,6 +40,9 @@ def attribute(name: str, source: random.Random) -> Any:
         "mode": ["clamp", "wrap", "zero", "mirror", "checked"],
         "reverse": [True, False],
         "value": [0, 1, -1, 0.5, "nan", "inf", "-inf", 2**40, -0.0, True, 3],
+        "index": [0, 1, 1, 2, 3],
+        "limit": [0, 1, 3, 5, -1],
+        "save": ["every", "first", "sqrt"],
     }
     if name in choices:
         return source.choice(choices[name])
@@ -44,10 +50,56 @@ def attribute(name: str, source: random.Random) -> Any:
     return [source.choice(sizes) for _ in range(source.choice([0, 1, 2, 2, 3]))]
 
 
-def random_node(name: str, known: list[str], source: random.Random) -> dict[str, Any]:
+def region(name: str, count: int, source: random.Random, depth: int) -> dict[str, Any]:
+    """A body or a branch for a node of so many inputs; mostly one that takes them."""
+    taken = [f"p{k}" for k in range(max(count - (name != "body") + source.choice([0, 0, 0, -1, 1]), 0))]
+    known = ["t", *taken] if name == "body" else taken
+    nodes: list[dict[str, Any]] = []
+    for k in range(source.choice([0, 1, 1, 2])):
+        if known:
+            nodes.append(random_node(f"r{k}", known, source, depth + 1))
+            known = [*known, nodes[-1]["name"]]
+    if name != "body":
+        return {
+            "operands": taken,
+            "nodes": nodes,
+            "results": [source.choice(known) for _ in range(source.randint(0, 2)) if known],
+        }
+    carries = source.randint(0, len(taken))
+    fields = {
+        "turn": "t",
+        "carries": taken[:carries],
+        "constants": taken[carries:],
+        "nodes": nodes,
+        "next": [source.choice([own, own, source.choice(known)]) for own in taken[:carries]],
+        "slices": [source.choice(known) for _ in range(source.choice([0, 0, 1]))],
+    }
+    return fields if source.random() < 0.8 else {**fields, "stop": source.choice(known)}
+
+
+def random_node(name: str, known: list[str], source: random.Random, depth: int = 0) -> dict[str, Any]:
     op = source.choice([op for op in OPS if op not in ("input", "parameter")])
+    if source.random() < 0.3 and depth < 3:
+        op = source.choice(["loop", "loop", "cond"])
+    if source.random() < 0.5 and known[-1][-1] == REGION:
+        return {
+            "name": name,
+            "op": "item",
+            "inputs": known[-1:],
+            "attrs": {"index": attribute("index", source)},
+        }
     count = OPS[op].arity
     operands = [source.choice(known) for _ in range(source.randint(1, 3) if count is None else count)]
+    if op == "cond" and source.random() < 0.7:
+        operands[0] = next((own for own in known if own == "flag"), operands[0])
+    if OPS[op].kind == "region":
+        attrs = {
+            attr: attribute(attr, source)
+            if attr in ("limit", "save")
+            else region(attr, len(operands), source, depth)
+            for attr in OPS[op].attrs
+        }
+        return {"name": name + REGION, "op": op, "inputs": operands, "attrs": attrs}
     wanted = ("value", "dtype") if op == "constant" else OPS[op].attrs
     return {
         "name": name,
@@ -66,13 +118,15 @@ def random_graph(source: random.Random) -> NamedGraph | None:
         else {"shape": source.choice(SHAPES), "dtype": source.choice(list(BY_NAME))}
         for k in range(3)
     }
+    inputs["flag"] = {"shape": [], "dtype": "bool"}
     nodes: list[dict[str, Any]] = []
     graph = None
-    for number in range(source.randint(1, 6)):
+    for number in range(source.randint(1, 8)):
         for _ in range(TRIES):
             node = random_node(f"v{number}", [*inputs, *[own["name"] for own in nodes]], source)
+            targets = [own["name"] for own in [*nodes, node] if own["name"][-1] != REGION][-3:] or ["x0"]
             try:
-                graph = read_graph({"inputs": inputs, "nodes": [*nodes, node], "targets": [node["name"]]})
+                graph = read_graph({"inputs": inputs, "nodes": [*nodes, node], "targets": targets})
             except GraphFormatError as error:
                 assert error.path.startswith(f"nodes.{len(nodes)}")
                 continue

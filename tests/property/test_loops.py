@@ -4,6 +4,7 @@ plans have the bits of the interpreter.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,8 +15,14 @@ import torch
 from primitives import torch_numbers
 
 from engine import Graph, Tensor, Turn, cond, float64, int64, loop
+from engine.compiler.interpret import interpret
+from engine.compiler.plan import Plan
+from engine.core.node import Node
+from engine.devices.array import Array
 from engine.devices.cpu import CpuDevice
 from engine.devices.device import current_device
+from engine.graph_json import read_graph, write_graph
+from engine.named_graph import NamedGraph
 
 needs_compiler = pytest.mark.skipif(
     not isinstance(current_device(), CpuDevice), reason="plans need a C compiler"
@@ -142,6 +149,36 @@ def values(seed: int) -> dict[str, Any]:
     return {"x": rng.normal(size=(3, 2)), "w": rng.normal(size=2), "rows": rng.normal(size=(ROWS, 2))}
 
 
+def check_json(seed: int, planned: bool) -> None:
+    """A nest and its gradients come back from JSON with the same bits."""
+    rng = random.Random(seed)
+    statements = program(rng, 2, 4)
+    graph, given = Graph(), values(seed)
+    with graph:
+        ours = {name: graph.input(name, value.shape, float64) for name, value in given.items()}
+        save = rng.choice(["every", "sqrt", "first"])
+        loss = loss_of(statements, Backend(ours["w"], ours["rows"], save), ours["x"])
+        slopes = graph.differentiate(loss, list(ours.values()))
+    targets = dict.fromkeys([loss.node, *[x.node for x in slopes]])
+    inputs = {name: x.node for name, x in ours.items()}
+    named = NamedGraph(inputs, {f"target{k}": node for k, node in enumerate(targets)})
+    written = write_graph(named)
+    again = read_graph(json.loads(json.dumps(written)))
+    assert write_graph(again) == written
+
+    def fed(to: NamedGraph) -> dict[Node, Array]:
+        return {to.inputs[name]: Tensor(value.tolist(), float64)._value for name, value in given.items()}
+
+    def bits(arrays: Sequence[Array]) -> list[bytes]:
+        return [x.tobytes() for x in arrays]
+
+    wanted = bits(interpret(list(targets), fed(named), current_device(), {}))
+    assert bits(interpret(list(again.targets.values()), fed(again), current_device(), {})) == wanted, seed
+    if planned:
+        plan = Plan(list(again.inputs.values()), list(again.targets.values()), CpuDevice())
+        assert bits(plan.run(fed(again))) == wanted
+
+
 def check(seed: int, planned: bool) -> None:
     rng = random.Random(seed)
     statements = program(rng, 2, 4)
@@ -180,6 +217,19 @@ def check(seed: int, planned: bool) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_random_nests(seed: int) -> None:
     check(seed, planned=seed == 0)
+
+
+@needs_compiler
+@pytest.mark.parametrize("seed", range(3))
+def test_nests_come_back_from_json(seed: int) -> None:
+    check_json(seed, planned=seed == 0)
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_many_nests_come_back_from_json() -> None:
+    for seed in range(100, 130):
+        check_json(seed, planned=seed % 4 == 0)
 
 
 @needs_compiler

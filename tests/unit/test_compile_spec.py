@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from hostile_programs import BOUNDED, GRAPH, HOSTILE, body_of, inputs
+from hostile_programs import BOUNDED, GRAPH, HOSTILE, body_of, inputs, looped
 from pydantic import ValidationError
 
 from service.errors import InvalidFieldsError
@@ -48,7 +48,16 @@ def test_the_prepared_spec_can_be_prepared_again() -> None:
 def test_a_graph_is_priced_by_its_nodes() -> None:
     estimate = prepare(graph=GRAPH).estimate
     assert estimate["memory_bytes"] == 2 * 48
-    assert prepare(graph=GRAPH, gradients=True).estimate["memory_bytes"] == 6 * 48
+    assert (
+        prepare(graph=GRAPH, gradients=True).estimate["memory_bytes"] == 4 * 48 + 4
+    )  # and 1, spread, times y
+
+
+def test_turns_are_priced_by_what_starting_their_nodes_takes() -> None:
+    once, often = (prepare(graph=looped(limit)).estimate for limit in (1, 1000))
+    assert often["flops"] == 1000 * once["flops"] > 1e8
+    assert often["memory_bytes"] - once["memory_bytes"] >= 999 * (48 + 512)
+    assert prepare(graph=looped(1000), gradients=True).estimate["flops"] > 3 * often["flops"]
 
 
 @pytest.mark.parametrize(

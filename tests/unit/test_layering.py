@@ -19,6 +19,7 @@ LIGHT_ENGINE_MODULES = {
     "engine.expression",
     "engine.expression.presets",
     "engine.expression.tensors",
+    "engine.graph_fields",
     "engine.graph_json",
     "engine.numerics",
     "engine.models.config",

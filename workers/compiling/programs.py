@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine import Graph
-from engine.autodiff.differentiate import differentiate
 from engine.core.dtype import by_name
 from engine.core.node import Node
 from engine.core.walk import post_order
@@ -16,7 +15,8 @@ from engine.expression import Expression, parse
 from engine.expression.presets import PRESETS
 from engine.expression.record import tensor_of
 from engine.expression.tensors import FUNCTIONS, Kind
-from engine.graph_json import NamedGraph, read_graph
+from engine.graph_json import read_graph
+from engine.named_graph import NamedGraph
 from engine.random import Generator, derived_seed
 
 
@@ -70,28 +70,19 @@ def _recorded(
         inputs = {own: graph.input(own, kind.shape, kind.dtype) for own, kind in kinds.items()}
         result = tensor_of(expression, inputs)
     nodes = {own: x.node for own, x in inputs.items()}
-    named = NamedGraph(nodes, _with_gradients({"result": result.node}, nodes, gradients))
-    return Program(name, named, expression, gradients, below or {}, ladder)
+    named = NamedGraph(nodes, {"result": result.node})
+    return Program(name, _asked(named, gradients), expression, gradients, below or {}, ladder)
 
 
 def _read(document: Mapping[str, Any], gradients: bool) -> Program:
     graph = read_graph(document)
     reached = set(post_order(list(graph.targets.values())))
     inputs = {name: node for name, node in graph.inputs.items() if node in reached}
-    named = NamedGraph(inputs, _with_gradients(graph.targets, inputs, gradients))
-    return Program("", named, None, gradients, {})
+    return Program("", _asked(NamedGraph(inputs, graph.targets), gradients), None, gradients, {})
 
 
-def _with_gradients(
-    targets: Mapping[str, Node], inputs: Mapping[str, Node], gradients: bool
-) -> dict[str, Node]:
-    """The targets, and the gradients of their sum by each float input where they are asked for."""
-    floats = {name: node for name, node in inputs.items() if node.dtype.is_float}
-    if not gradients or not floats:
-        return dict(targets)
-    outputs = [node for node in targets.values() if node.dtype.is_float]
-    found = differentiate(outputs, list(floats.values()))
-    return {**targets, **{f"gradient of {name}": node for name, node in zip(floats, found, strict=True)}}
+def _asked(graph: NamedGraph, gradients: bool) -> NamedGraph:
+    return graph.with_gradients() if gradients else graph
 
 
 def values_of(program: Program, seed: int) -> dict[str, Array]:
