@@ -1,5 +1,8 @@
 """Values that a later kernel computes again rather than reads: where it costs little and loads no more.
 
+Where several stored values are cheap functions of one costly value (1 + tanh, 1 - tanh²), that one is stored
+in their place.
+
 Precondition: steps in an order in which they can run. Postcondition: the same steps; some clusters hold
 copies of cheap nodes of earlier ones, whose buffers nobody needs any more.
 """
@@ -27,27 +30,33 @@ def recompute(fusion: Fusion, steps: Sequence[Step], targets: Collection[Node]) 
         for source in {access.source: None for access in step.accesses}:
             readers.setdefault(source, []).append(step)
     kept = {*targets}
+    ends = {*readers, *kept}  # values at which computing again stops: they are stored
     for step in steps:
         if not isinstance(step, Cluster) or step.fixed:
             continue
-        for node in [own for own, place in step.places.items() if place is Place.FULL]:
-            own = readers.get(node)
-            clusters = [reader for reader in own or () if isinstance(reader, Cluster)]
-            if own and node not in kept and len(clusters) == len(own):
-                _copy(fusion, step, node, clusters, readers, kept)
+        stored = [
+            own
+            for own, place in step.places.items()
+            if place is Place.FULL and own not in kept and _only_clusters(readers.get(own, ()))
+        ]
+        shared = _shared(step, stored, ends)
+        ends |= shared
+        for node in stored:
+            _copy(fusion, step, node, readers, ends)
+        ends -= shared - readers.keys()
 
 
-def _copy(  # noqa: PLR0917  the pass's state
-    fusion: Fusion,
-    home: Cluster,
-    node: Node,
-    clusters: Sequence[Cluster],
-    readers: dict[Node, list[Step]],
-    kept: Collection[Node],
+def _only_clusters(steps: Collection[Step]) -> bool:
+    return bool(steps) and all(isinstance(step, Cluster) for step in steps)
+
+
+def _copy(
+    fusion: Fusion, home: Cluster, node: Node, readers: dict[Node, list[Step]], ends: set[Node]
 ) -> None:
-    recipe = _recipe(home, node, readers, kept)
+    recipe = _recipe(home, node, ends)
     if recipe is None:
         return
+    clusters = [reader for reader in readers[node] if isinstance(reader, Cluster)]
     inside = {*recipe}
     needs = [
         a.source
@@ -72,17 +81,47 @@ def _copy(  # noqa: PLR0917  the pass's state
             cluster.places, cluster.reads = places, reads
         return
     del readers[node]
+    ends.remove(node)
     for cluster in clusters:
         for source in {access.source: None for copied in recipe for access in home.reads[copied]}:
             if source not in inside and cluster not in readers.setdefault(source, []):
                 readers[source].append(cluster)
+                ends.add(source)
 
 
-def _recipe(
-    home: Cluster, node: Node, readers: dict[Node, list[Step]], kept: Collection[Node]
-) -> list[Node] | None:
-    """``node`` and the nodes to copy with it, operands first: up to what is stored, read or a row's one
-    value.
+def _shared(home: Cluster, stored: Collection[Node], ends: Collection[Node]) -> set[Node]:
+    """Costly values that are not stored and take fewer bytes than those of ``stored`` that follow cheaply."""
+    bytes_of: dict[Node, int] = {}
+    for node in stored:
+        for source in _costly(home, node, ends):
+            bytes_of[source] = bytes_of.get(source, 0) + node.dtype.size
+    return {source for source, nbytes in bytes_of.items() if nbytes > source.dtype.size}
+
+
+def _costly(home: Cluster, node: Node, ends: Collection[Node]) -> set[Node]:
+    """The elementwise values at which a search for what ``node`` is a cheap function of has to stop."""
+    found: set[Node] = set()
+    pending, cost = [node], 0
+    while pending:
+        own = pending.pop()
+        if OPS[own.op].kind != "elementwise":
+            return set()
+        if OPS[own.op].cost > MOST_COST:
+            found.add(own)
+            continue
+        cost += OPS[own.op].cost
+        if cost > MOST_COST:
+            return set()
+        for access in home.reads[own]:
+            source = access.source
+            if home.places.get(source) is Place.FULL and source not in ends:
+                pending.append(source)
+    return found - {node}
+
+
+def _recipe(home: Cluster, node: Node, ends: Collection[Node]) -> list[Node] | None:
+    """``node`` and the nodes to copy with it, operands first: up to ``ends``, which are stored, what is read
+    or a row's one value.
     """
     found: dict[Node, None] = {}
     pending, cost = [node], 0
@@ -97,10 +136,9 @@ def _recipe(
             return None
         for access in home.reads[own]:
             source = access.source
-            stored = source in readers or source in kept
             if home.places.get(source) is Place.ANYWHERE:
                 cost += OPS[source.op].cost
-            if home.places.get(source) is Place.FULL and not stored:
+            if home.places.get(source) is Place.FULL and source not in ends:
                 pending.append(source)
     if cost > MOST_COST:
         return None

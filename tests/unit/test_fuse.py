@@ -137,6 +137,22 @@ def test_a_cheap_value_is_computed_again_rather_than_stored() -> None:
     assert y not in {access.source for access in stored}
 
 
+def test_a_costly_value_is_stored_in_place_of_what_follows_cheaply() -> None:
+    """The kernels after the products read tanh, not one more than it and its derivative."""
+    x, w = leaf(64, 128), leaf(128, 128)
+    t = b.tanh(x)
+    more, slope = b.add(t, b.ones_like(t)), b.sub(b.ones_like(t), b.mul(t, t))
+    fusion = fused([b.mul(b.mul(b.dot(b.mul(x, more), w), more), slope)])
+    stored = {
+        access.source
+        for step in fusion.steps
+        for access in step.accesses
+        if fusion.home.get(access.source) is not step
+    }
+    assert t in stored
+    assert not stored & {more, slope}
+
+
 def test_sums_over_rows_join_a_kernel_along_rows() -> None:
     x = leaf(ROWS, 64)
     y = softmax(x)
