@@ -7,6 +7,7 @@ STREAMS = "tests/integration/test_api_streams.py"
 OUTPUTS = "tests/integration/test_api_outputs.py"
 CONNECTIONS = "tests/integration/test_api_connections.py"
 KEYS = "tests/integration/test_api_keys.py"
+QUOTAS = "tests/integration/test_api_quotas.py"
 MODELS = "tests/integration/test_api_models.py"
 REFUSALS = "tests/integration/test_api_refusals.py"
 COMPLETIONS = "tests/integration/test_api_completions.py"
@@ -264,5 +265,22 @@ ROWS = [
         "if False:",
         KEYS,
         "test_our_client_is_told_why_its_stream_ends",
+    ),
+    # Quotas as answers tell them
+    (
+        "a job that is being cancelled no longer runs",
+        f"{SCRIPTS}/common.lua",
+        "usage[2] + usage[3]",
+        "usage[2]",
+        QUOTAS,
+        "test_answers_tell_what_is_left_of_the_quotas",
+    ),
+    (
+        "no bound is told as none left",
+        f"{API}/quotas.py",
+        "getattr(limits, name)) > 0",
+        "getattr(limits, name)) >= 0",
+        QUOTAS,
+        "test_what_has_no_bound_is_not_told",
     ),
 ]

@@ -23,6 +23,10 @@ REFERENCE = "#/components/schemas/{model}"
 METHODS = ("get", "put", "post", "patch", "delete")
 REQUEST_ID = {"description": "names this request in the log", "schema": {"type": "string"}}
 RETRY_AFTER = {"description": "seconds after which to try again", "schema": {"type": "integer"}}
+QUOTA = {  # of an answer to what a quota may refuse; absent where none has a bound
+    "RateLimit-Policy": {"description": "the caller's quotas", "schema": {"type": "string"}},
+    "RateLimit": {"description": "what is left of them", "schema": {"type": "string"}},
+}
 ID, FIRST_ID = "$response.body#/id", "$response.body#/data/0/id"
 LINKS: dict[
     str, tuple[dict[str, str], tuple[str, ...]]
@@ -114,6 +118,8 @@ def _complete(path: str, method: str, operation: Json) -> None:
         headers["X-Request-ID"] = REQUEST_ID
         if status in ("429", "503"):
             headers["Retry-After"] = RETRY_AFTER
+        if "429" in responses and status in ("201", "202", "429"):
+            headers |= QUOTA
     if path.startswith("/v1/"):
         operation["security"] = [{"key": []}]
     if operation["operationId"] in LINKS:

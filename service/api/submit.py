@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
@@ -14,6 +15,7 @@ from service.api.backend import Backend
 from service.api.catalogue import RedisCatalogue
 from service.api.keys import Principal
 from service.api.problems import invalid_fields
+from service.api.quotas import quota_headers
 from service.errors import ConflictError, QuotaError, invalid_field
 from service.ids import new_id
 from service.jobs.calls import NewJob, Place, accept, arun
@@ -82,10 +84,13 @@ async def prepare(backend: Backend, principal: Principal, kind_name: str, spec: 
 
 @dataclass(frozen=True)
 class Submitted:
-    """The job, its place in the queue, and whether an earlier request with the same key had made it."""
+    """The job, its place in the queue, headers that tell what is left of the caller's quotas, and whether an
+    earlier request with the same key had made it.
+    """
 
     job: JobRecord
     place: Place
+    quota: Mapping[str, str]
     replayed: bool = False
 
 
@@ -121,26 +126,27 @@ async def submit(backend: Backend, principal: Principal, new: Submission) -> Sub
             code="idempotency-conflict",
             param="Idempotency-Key",
         )
+    quota = quota_headers(limits, asdict(accepted.usage))
     if accepted.outcome == "quota":
         raise QuotaError(
             f"{limits.queued} jobs of this key are queued, which is the most allowed.",
-            headers={"Retry-After": str(RETRY_AFTER_S)},
+            headers={"Retry-After": str(RETRY_AFTER_S), **quota},
         )
     if accepted.outcome == "space":
-        raise bytes_quota(limits.bytes)
+        raise bytes_quota(limits.bytes, quota)
     backend.waker.wake(job.lane, accepted.missing_tickets)
     if accepted.outcome == "replayed":
         earlier = await backend.job(accepted.job, principal)
-        return Submitted(earlier, await backend.place(earlier), replayed=True)
-    return Submitted(queued_record(job, accepted.created_at), Place(accepted.place, accepted.start_at))
+        return Submitted(earlier, await backend.place(earlier), quota, replayed=True)
+    return Submitted(queued_record(job, accepted.created_at), Place(accepted.place, accepted.start_at), quota)
 
 
-def bytes_quota(most: int) -> QuotaError:
+def bytes_quota(most: int, quota: Mapping[str, str]) -> QuotaError:
     """The problem of a key that has stored all that it may; only deleting helps."""
     return QuotaError(
         f"This key's uploads and checkpoints take the {most} bytes that are allowed: delete files or jobs.",
         code="quota-bytes",
-        headers={"x-should-retry": "false"},
+        headers={"x-should-retry": "false", **quota},
     )
 
 

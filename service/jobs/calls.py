@@ -123,10 +123,20 @@ NO_LIMITS = Limits(0, 0, 0)
 
 
 @dataclass(frozen=True)
-class Accepted:
-    """``job`` stands for the request, if that isn't refused; the rest is told of ``accepted`` jobs only.
+class Usage:
+    """What an owner has now of what :class:`Limits` bound."""
 
-    ``created_at`` in milliseconds; ``place`` and ``start_at`` as :class:`Place` has them.
+    queued: int
+    running: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """``job`` stands for the request, if that isn't refused; ``usage`` is its owner's, with it.
+
+    The rest is told of ``accepted`` jobs only: ``created_at`` in milliseconds; ``place`` and ``start_at`` as
+    :class:`Place` has them.
     """
 
     outcome: str
@@ -135,6 +145,12 @@ class Accepted:
     created_at: int
     place: int
     start_at: int
+    usage: Usage
+
+
+def _accepted(reply: Any) -> Accepted:
+    numbers = [int(each) for each in reply[2:]]
+    return Accepted(text(reply[0]), text(reply[1]), *numbers[:4], usage=Usage(*numbers[4:]))
 
 
 def accept(
@@ -159,17 +175,21 @@ def accept(
     quota = (limits.queued, limits.bytes)
     head = (new.id, new.owner, idempotency, body_sha, *quota, new.lane, new.kind, new.priority)
     pairs = tuple(part for pair in record.items() for part in pair)
-    return Call(
-        script("accept"),
-        (*head, "1" if new.ephemeral else "", *pairs),
-        lambda reply: Accepted(text(reply[0]), text(reply[1]), *map(int, reply[2:])),
-    )
+    return Call(script("accept"), (*head, "1" if new.ephemeral else "", *pairs), _accepted)
 
 
-def keep_file(file_id: str, record: Mapping[str, Json], most_bytes: int = 0) -> Call[bool]:
-    """Records an uploaded file; False when its owner would have more than ``most_bytes`` (0: no bound)."""
+@dataclass(frozen=True)
+class Kept:
+    """Whether the file is recorded, and the bytes that its owner has stored now."""
+
+    done: bool
+    bytes: int
+
+
+def keep_file(file_id: str, record: Mapping[str, Json], most_bytes: int = 0) -> Call[Kept]:
+    """Records an uploaded file unless its owner would have more than ``most_bytes`` (0: no bound)."""
     args = (file_id, str(record["owner"]), int(record["bytes"]), most_bytes, dumps(record))
-    return Call(script("keep_file"), args, bool)
+    return Call(script("keep_file"), args, lambda reply: Kept(bool(reply[0]), int(reply[1])))
 
 
 def drop_file(file_id: str) -> Call[bool]:

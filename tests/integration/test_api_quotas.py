@@ -131,3 +131,50 @@ def test_checkpoints_count_as_long_as_their_job_keeps_them(guarded: Api, holder:
     assert upload(http, 100 - used() + 1).status_code == 429
     assert http.delete(f"/v1/jobs/{job}").status_code == 204
     assert used() == 0
+
+
+def quotas(answer: httpx.Response) -> dict[str, int]:
+    """What is left of each quota, by an answer's header."""
+    items = [item.strip().partition(";r=") for item in answer.headers["ratelimit"].split(",")]
+    return {name.strip('"'): int(left) for name, _, left in items}
+
+
+def test_answers_tell_what_is_left_of_the_quotas(guarded: Api, holder: Holder) -> None:
+    http = holder(queued=2, running=1, bytes=100)
+    first = http.post("/v1/jobs", json=TRAIN)
+    assert first.headers["ratelimit-policy"] == (
+        '"queued";q=2;qu="jobs", "running";q=1;qu="jobs", "bytes";q=100;qu="content-bytes"'
+    )
+    assert quotas(first) == {"queued": 1, "running": 1, "bytes": 100}
+    worker = guarded.worker()
+    worker.claim()
+    assert quotas(http.post("/v1/jobs", json=TRAIN)) == {"queued": 1, "running": 0, "bytes": 100}
+    http.post(f"/v1/jobs/{worker.job}/cancel")  # which still runs until the worker has heard of it
+    again = http.post("/v1/jobs", json=TRAIN)
+    assert (again.status_code, quotas(again)) == (202, {"queued": 0, "running": 0, "bytes": 100})
+    refused = http.post("/v1/jobs", json=TRAIN)
+    assert (refused.status_code, quotas(refused)["queued"]) == (429, 0)
+    worker.finish("cancelled")
+
+    assert quotas(upload(http, 60)) == {"bytes": 40}
+    refused = upload(http, 41)
+    assert (refused.status_code, quotas(refused)) == (429, {"bytes": 40})
+    assert upload(http, 40).status_code == 201
+    job = http.get("/v1/jobs?state=queued").json()["data"][0]["id"]
+    http.post(f"/v1/jobs/{job}/cancel")
+    refused = http.post("/v1/jobs", json=TRAIN)
+    assert (refused.json()["code"], quotas(refused)["bytes"]) == ("quota-bytes", 0)
+
+
+def test_what_has_no_bound_is_not_told(holder: Holder) -> None:
+    http = holder(queued=0, bytes=2**53)
+    answer = http.post("/v1/jobs", json=TRAIN)
+    assert answer.headers["ratelimit-policy"] == f'"bytes";q={10**15 - 1};qu="content-bytes"'
+    assert "ratelimit" not in upload(holder(bytes=0), 1).headers
+
+
+def test_the_same_answer_again_tells_what_is_left_now(holder: Holder) -> None:
+    http = holder(queued=3)
+    for left in (2, 2):
+        answer = http.post("/v1/jobs", json=TRAIN, headers={"Idempotency-Key": "k"})
+        assert quotas(answer)["queued"] == left

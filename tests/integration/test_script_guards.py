@@ -503,7 +503,7 @@ def test_an_ephemeral_job_disappears_after_its_end_and_not_before(store: Store) 
 
 def test_an_upload_that_is_sent_again_counts_once(store: Store) -> None:
     call = calls.keep_file(new_id("file"), {"owner": "ann", "bytes": 5}, 9)
-    assert [store.run(call) for _ in range(2)] == [True, True]
+    assert [store.run(call) for _ in range(2)] == [calls.Kept(True, 5)] * 2
     assert store.redis.hget(key("usage", "ann"), "bytes") == b"5"
 
 

@@ -14,6 +14,7 @@ from service.api.catalogue import RedisCatalogue
 from service.api.download import blob_response, clean_name
 from service.api.encoding import JsonResponse
 from service.api.pages import Page, page_of
+from service.api.quotas import quota_headers
 from service.api.submit import bytes_quota
 from service.api.uploads import store_upload
 from service.errors import NotFoundError
@@ -84,10 +85,12 @@ async def upload_file(request: Request) -> Response:
         "characters": form.check.characters,
         "alphabet": form.check.alphabet,
     }
-    most = principal.limits.bytes
-    if not await arun(backend.redis, keep_file(file_id, record, most)):
-        raise bytes_quota(most)
-    return JsonResponse(file_view(record), 201, {"Location": f"/v1/files/{file_id}"})
+    limits = principal.limits
+    kept = await arun(backend.redis, keep_file(file_id, record, limits.bytes))
+    quota = quota_headers(limits, {"bytes": kept.bytes})
+    if not kept.done:
+        raise bytes_quota(limits.bytes, quota)
+    return JsonResponse(file_view(record), 201, {"Location": f"/v1/files/{file_id}", **quota})
 
 
 @router.get("", summary="List files", **gives(FilePage))

@@ -68,7 +68,7 @@ async def create_job(
 async def created(request: Request, submitted: Submitted) -> Response:
     """The answer to a request that made a job: at once, or at its end if the client prefers to wait."""
     backend, job, place = backend_of(request), submitted.job, submitted.place
-    headers = {"Location": f"/v1/jobs/{job.id}"}
+    headers = {"Location": f"/v1/jobs/{job.id}", **submitted.quota}
     if submitted.replayed:
         headers["Idempotency-Replayed"] = "true"
     if seconds := wait_of(request):

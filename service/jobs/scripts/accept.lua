@@ -2,7 +2,7 @@
 -- ARGV: id, owner, idempotency scope or '', sha256 of the body, most jobs of this owner that may be queued or 0,
 --       most bytes that it may have stored or 0, lane, kind, priority, '1' if ephemeral, then field, value, … of the record.
 -- Answer: {accepted | replayed | conflict | quota | space, id or '', missing tickets, created at (ms), place in the queue,
--- expected start (ms)}; 0 where there is none.
+-- expected start (ms), then what the owner has: jobs queued, jobs running, bytes stored}; 0 where there is none.
 -- The id is the nonce: sent again, the first answer is given again.
 local id, owner, idempotency, body = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local most_queued, most_bytes = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -12,7 +12,7 @@ local at = now()
 
 local function accepted(created_at)
   local place = place_of(job)
-  return { 'accepted', id, missing_tickets(job.lane, at), tonumber(created_at), place, start_of(job, place, at) }
+  return { 'accepted', id, missing_tickets(job.lane, at), tonumber(created_at), place, start_of(job, place, at), usage_of(owner) }
 end
 
 local created_at = redis.call('HGET', key_of(id), 'created_at')
@@ -22,17 +22,17 @@ end
 if idempotency ~= '' then
   local seen = redis.call('HMGET', PREFIX .. 'idempotency:' .. idempotency, 'body', 'job')
   if seen[1] and redis.call('EXISTS', key_of(seen[2])) == 1 then  -- a deleted job is no answer
-    return { seen[1] == body and 'replayed' or 'conflict', seen[2], 0, 0, 0, 0 }
+    return { seen[1] == body and 'replayed' or 'conflict', seen[2], 0, 0, 0, 0, usage_of(owner) }
   end
 end
 if most_queued > 0 then
   local queued = tonumber(redis.call('HGET', PREFIX .. 'usage:' .. owner, 'queued') or 0)
   if queued >= most_queued then
-    return { 'quota', '', 0, 0, 0, 0 }
+    return { 'quota', '', 0, 0, 0, 0, usage_of(owner) }
   end
 end
 if most_bytes > 0 and used_bytes(owner) >= most_bytes then
-  return { 'space', '', 0, 0, 0, 0 }
+  return { 'space', '', 0, 0, 0, 0, usage_of(owner) }
 end
 if idempotency ~= '' then
   redis.call('HSET', PREFIX .. 'idempotency:' .. idempotency, 'body', body, 'job', id)

@@ -104,6 +104,15 @@ local function used_bytes(owner)
   return tonumber(redis.call('HGET', PREFIX .. 'usage:' .. owner, 'bytes') or 0)
 end
 
+-- What an owner has now, as answers tell it: jobs queued, jobs running, bytes stored.
+local function usage_of(owner)
+  local usage = redis.call('HMGET', PREFIX .. 'usage:' .. owner, 'queued', 'running', 'cancelling', 'bytes')
+  for i = 1, 4 do
+    usage[i] = tonumber(usage[i]) or 0
+  end
+  return usage[1], usage[2] + usage[3], usage[4]
+end
+
 -- Puts the bytes of what a job's checkpoints hold now on its owner's account.
 local function settle(job)
   local total = 0
