@@ -149,8 +149,9 @@ class Accepted:
 
 
 def _accepted(reply: Any) -> Accepted:
-    numbers = [int(each) for each in reply[2:]]
-    return Accepted(text(reply[0]), text(reply[1]), *numbers[:4], usage=Usage(*numbers[4:]))
+    outcome, job, missing, created_at, place, start_at, *usage = reply
+    numbers = (int(missing), int(created_at), int(place), int(start_at))
+    return Accepted(text(outcome), text(job), *numbers, Usage(*map(int, usage)))
 
 
 def accept(
