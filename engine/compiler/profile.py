@@ -179,12 +179,13 @@ def verify(plan: Plan, binding: Binding, arrays: Sequence[Array]) -> Verdict:
     values = dict(zip(plan.inputs, arrays, strict=True))
     wanted = interpret(targets, values, plan.device, binding.sizes)
     got = binding.run(arrays)
-    found = [_difference(node, a, c) for node, a, c in zip(targets, wanted, got, strict=True)]
+    found = [difference(node, a, c) for node, a, c in zip(targets, wanted, got, strict=True)]
     differences = tuple([text for text in found if text])
     return Verdict(not differences, differences)
 
 
-def _difference(node: Node, wanted: Array, got: Array) -> str:
+def difference(node: Node, wanted: Array, got: Array) -> str:
+    """Where the values of a node differ first, in words; empty where they don't, all NaNs being one."""
     if wanted.tobytes() == got.tobytes():
         return ""
     for position, (a, c) in enumerate(zip(wanted.flat(), got.flat(), strict=True)):

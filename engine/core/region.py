@@ -8,7 +8,7 @@ equal structure are equal.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -330,6 +330,15 @@ def replaced(outs: Sequence[Node], values: Mapping[Node, Node]) -> list[Node]:
         same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
         new[node] = node if same else Node(node.op, inputs, node.attrs, node.shape, node.dtype)
     return [new[out] for out in outs]
+
+
+def primitives(outs: Sequence[Node]) -> Iterator[str]:
+    """The primitives that ``outs`` reach, those within regions too, each as often as it is there."""
+    for node in post_order(outs):
+        yield node.op
+        for attr in node.attrs:
+            if isinstance(attr, Region):
+                yield from primitives(attr.outs)
 
 
 def params_like(nodes: Iterable[Node]) -> list[Node]:

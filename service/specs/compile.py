@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from engine.core.dtype import by_name
 from engine.core.work import Work, work_of
@@ -34,6 +34,10 @@ CAPS = {
 BUILD_S = 3.0  # of a plan and of the single kernels
 BYTES_PER_S = 4e9  # of values written and read once, on one core
 VARIANTS = 6  # that are timed: two interpreters, two plans, NumPy, torch
+REFERENCE_OPS_PER_S = 3e6  # of the reference device
+REFERENCE_CAP = Cap(
+    1e8, "operations of the reference device", "make the inputs smaller, or leave reference out of devices"
+)
 TIMED_S = 2.0  # of one variant's repeats; the first run may take longer
 
 
@@ -59,6 +63,12 @@ class Compile(Strict):
         None, description="a table of benchmarks instead of an expression"
     )
     gradients: bool = Field(False, description="whether the gradients of all float inputs are asked for too")
+    devices: list[Literal["cpu", "reference"]] = Field(
+        ["cpu"],
+        max_length=2,
+        description="what computes it: cpu, which it is compiled for, and beside it maybe reference, pure "
+        "Python that shares no kernel with it",
+    )
     threads: int | None = Field(None, ge=1, le=256, description="threads of the parallel runs; else all")
     repeats: int = Field(20, ge=1, le=1000, description="timed runs of each variant, within two seconds")
     seed: int = Field(0, ge=0, le=2**53, description="start of the inputs' values")
@@ -71,6 +81,13 @@ class Compile(Strict):
             raise ValueError(f"exactly one of expression, graph and preset must be given, not {len(given)}")
         return self
 
+    @field_validator("devices")
+    @classmethod
+    def _distinct(cls, devices: list[str]) -> list[str]:
+        if "cpu" not in devices or len(set(devices)) < len(devices):
+            raise ValueError("must have cpu, which programs are compiled for, and each device once")
+        return devices
+
 
 async def prepare(spec: Compile, catalogue: Catalogue) -> Prepared:
     """Reads the program and prices the job. InvalidFieldsError where it can't run."""
@@ -78,12 +95,15 @@ async def prepare(spec: Compile, catalogue: Catalogue) -> Prepared:
         raise invalid_field("spec.inputs", sorted(spec.inputs), "is for expressions; a graph has its own")
     works = _works(spec)
     seconds = sum(BUILD_S + VARIANTS * (TIMED_S + 2 * _once(work)) for work in works)
-    estimate = {
+    estimate: dict[str, int | float] = {
         "flops": max(work.flops for work in works),
         "memory_bytes": max(work.nbytes for work in works),
-        "seconds": round(seconds, 3),
     }
     check_caps(estimate, CAPS)
+    if "reference" in spec.devices:
+        check_caps(estimate, {"flops": REFERENCE_CAP})
+        seconds += sum(work.flops / REFERENCE_OPS_PER_S for work in works)
+    estimate["seconds"] = round(seconds, 3)
     return Prepared(spec.model_dump(), estimate, BATCH)
 
 

@@ -114,6 +114,18 @@ def test_an_index_out_of_range_fails_the_job_with_its_code(system: Cluster, clie
     assert record.error is not None and record.error["code"] == "unusable-program"
 
 
+@pytest.mark.parametrize(("expression", "exact"), [("cumsum(a * b, axis=1) / c", True), ("tanh(a)", False)])
+def test_the_reference_device_is_compared_and_timed(
+    system: Cluster, client: Client, expression: str, exact: bool
+) -> None:
+    spec = {**CHAIN, "expression": expression, "devices": ["cpu", "reference"]}
+    spec["inputs"] = {name: {"shape": [5, 7]} for name in "abc" if name in expression.replace("cumsum", "")}
+    _, said = finished(system, client, spec)
+    (row,) = (row for row in said if row["stage"] == "timing" and row["variant"] == "reference")
+    assert row["seconds"] > 0 and row["threads"] == 1
+    assert row["difference"] == 0 if exact else row["difference"] < 1e-6
+
+
 @pytest.mark.slow
 def test_peers_are_timed_beside_it_and_compared(system: Cluster, client: Client) -> None:
     pytest.importorskip("torch")

@@ -98,6 +98,29 @@ def test_each_cap_of_a_compile_job_is_kept(name: str) -> None:
     assert CAPS[name].unit in problem.detail
 
 
+def test_the_reference_device_is_for_small_programs() -> None:
+    small, large = inputs(a=(10, 20)), inputs(a=(1000, 1000))
+    plain, beside = (
+        prepare(expression="exp(a)", inputs=small, devices=devices)
+        for devices in (["cpu"], ["reference", "cpu"])
+    )
+    assert plain.estimate["flops"] == beside.estimate["flops"] == 18 * 200
+    assert plain.estimate["seconds"] < beside.estimate["seconds"]
+    assert prepare(expression="a", inputs=small).spec["devices"] == ["cpu"]
+    problem = refusal(
+        expression="exp(exp(exp(exp(exp(exp(exp(a)))))))", inputs=large, devices=["cpu", "reference"]
+    )
+    assert "1e+08; make the inputs smaller, or leave reference out of devices" in problem.detail
+
+
+@pytest.mark.parametrize(
+    "devices", [[], ["reference"], ["cpu", "cpu"], ["cuda"], "cpu", ["cpu", "reference", "cpu"]]
+)
+def test_programs_are_compiled_for_the_cpu(devices: Any) -> None:
+    with pytest.raises(ValidationError, match="devices"):
+        prepare(expression="a + 1", inputs=inputs(a=(3,)), devices=devices)
+
+
 def test_there_are_fifty_hostile_programs_and_more() -> None:
     assert len(HOSTILE) >= 50
 

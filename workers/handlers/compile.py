@@ -9,17 +9,22 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import isfinite
 from typing import Any
 
 from engine.compiler.interpret import interpret
 from engine.compiler.plan import Plan
+from engine.compiler.profile import difference
 from engine.compiler.report import reports
 from engine.compiler.steps import SingleStep
+from engine.core.node import Node
 from engine.core.opdef import OPS
+from engine.core.region import primitives
 from engine.core.walk import post_order
 from engine.devices.array import Array
 from engine.devices.cpu.device import CpuDevice
 from engine.devices.device import use_device
+from engine.devices.reference import OTHER_BITS, ReferenceDevice
 from engine.errors import EngineError
 from engine.graph_json import write_graph
 from engine.record import describe_nodes
@@ -36,7 +41,7 @@ TEXT_LIMIT = 60_000  # characters of a text in an event; the artifact has all of
 
 
 class UnverifiedError(JobError):
-    """A plan's results are not those of one node a kernel."""
+    """A plan's results are not those of one node a kernel, or not those of the reference device."""
 
     code = "unverified"
 
@@ -200,6 +205,8 @@ class Compilation:
             for count in threads:
                 with self._threads(count):
                     self._time("fused", count, lambda: plan.run(values), self._moved)
+            if "reference" in attempt.job.spec["devices"]:
+                self._reference(fed, results)
             if self._program.ladder:
                 self._climb(values, results[0])
             if attempt.job.spec["peers"] and self._program.expression is not None:
@@ -220,6 +227,27 @@ class Compilation:
         ]
         self._say("profile", kernels=kernels, bandwidth=profile.limits.bandwidth, flops=profile.limits.flops)
         self._keep("trace.json", "application/json", profile.trace_events())
+
+    def _reference(self, fed: dict[Node, Array], results: list[Array]) -> None:
+        """One run of the reference device. Raises UnverifiedError where it has other bits, but may not."""
+        nodes = self._program.nodes
+        start = time.perf_counter()
+        theirs = interpret(nodes, fed, ReferenceDevice(), {})
+        seconds = round(time.perf_counter() - start, 9)
+        found = [difference(*each) for each in zip(nodes, theirs, results, strict=True)]
+        if any(found) and not OTHER_BITS & set(primitives(nodes)):
+            raise UnverifiedError("The reference device has other bits: " + "; ".join(filter(None, found)))
+        worst = max([_distance(*each) for each in zip(theirs, results, strict=True)])
+        self._row(
+            {
+                "variant": "reference",
+                "threads": 1,
+                "seconds": seconds,
+                "median": seconds,
+                "runs": 1,
+                "difference": worst,
+            }
+        )
 
     def _climb(self, values: dict[str, Array], result: Array) -> None:
         """The rungs of a product in plain C; each has the bits of the plan."""
@@ -321,6 +349,13 @@ def _is_computed(node: Any) -> bool:
         "concat",
         "iota",
     )
+
+
+def _distance(theirs: Array, ours: Array) -> float:
+    """The largest |ours - theirs|, as a share of the largest |theirs| above 1, where both are finite."""
+    pairs = [(a, b) for a, b in zip(theirs.flat(), ours.flat(), strict=True) if isfinite(a) and isfinite(b)]
+    apart = max([abs(a - b) for a, b in pairs], default=0.0)
+    return float(apart / max([1.0, *[abs(a) for a, _ in pairs]]))
 
 
 def _difference(peer: Peer, theirs: list[Any], ours: list[Array]) -> float | None:

@@ -156,6 +156,11 @@ def select(pred: bool, a: Any, b: Any) -> Any:
     return a if pred else b
 
 
+OTHER_BITS = frozenset(
+    ("exp", "log", "log1p", "expm1", "sin", "cos", "tanh", "erf", "pow", "atan2", "mod", "floordiv")
+)
+"""What comes from Python's math for floats; last places may differ from the exactness contract's."""
+
 _ANY: dict[str, Function] = {
     "neg": operator.neg,
     "abs": abs,
