@@ -18,6 +18,7 @@ from statistics import median, quantiles
 
 RESULTS = Path(__file__).parent / "results"
 _REST_S = 0.05  # before each turn: threads of the contender before may still spin for more work
+_VECTORS = ("avx512f", "avx2")
 PEERS = ("numpy", "torch", "QuantLib")
 OURS = "gradmill"
 
@@ -99,15 +100,10 @@ def write(benchmark: str, rows: list[Row]) -> Path:
 
 def machine() -> dict[str, str]:
     """What the numbers were measured on."""
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [
-            line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line
-        ]
-        model = names[0] if names else model
+    about = _cpuinfo()
     found = {
-        "cpu": model,
+        "cpu": about.get("model name") or platform.processor() or platform.machine(),
+        "vectors": next((name for name in _VECTORS if name in about.get("flags", "").split()), "of 16 bytes"),
         "cores": str(os.cpu_count()),
         "system": platform.system(),
         "python": platform.python_version(),
@@ -118,6 +114,16 @@ def machine() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def _cpuinfo() -> dict[str, str]:
+    """What Linux says of its first core."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().partition("\n\n")[0].splitlines()
+    except OSError:
+        return {}
+    pairs = [line.partition(":") for line in lines]
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _time(call: Callable[[], object], repeats: int) -> float:

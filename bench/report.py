@@ -51,8 +51,13 @@ def _figures(name: str, machine: str, figures: list[dict[str, Any]]) -> str:
     lines += ["| what | measured | bar | |", "| --- | ---: | ---: | --- |"]
     for each in figures:
         bar = "–" if each["bar"] is None else f"{'≥' if each['at_least'] else '≤'} {each['bar']:,g}"
-        lines.append(f"| {each['name']} | {each['value']:,.1f} {each['unit']} | {bar} | {each['verdict']} |")
+        value = f"{_number(each['value'])} {each['unit']}"
+        lines.append(f"| {each['name']} | {value} | {bar} | {each['verdict']} |")
     return "\n".join([*lines, ""])
+
+
+def _number(value: float) -> str:
+    return f"{value:,.2f}" if abs(value) < 10 else f"{value:,.1f}"
 
 
 def _line(row: dict[str, Any], peers: list[str]) -> str:

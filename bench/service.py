@@ -20,14 +20,14 @@ import json
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
 import uvloop
 
-from bench.pairing import RESULTS, machine
+from bench.figures import Figure, store
 from bench.service_system import Connection, System, cpu_seconds, request, resident_mib
 from bench.service_viewers import Watch
 from service.ids import new_id
@@ -52,28 +52,6 @@ SPEC: dict[str, Any] = {
 }
 SAMPLED = {"name": "bigram", "vocab_size": 65, "seq_len": 8}
 SUBMIT = request("POST", "/v1/jobs", json.dumps({"kind": "train", "spec": SPEC}).encode())
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One number, and the bar it must reach: ``at least`` or ``at most``."""
-
-    name: str
-    value: float
-    unit: str
-    bar: float | None = None
-    at_least: bool = False
-
-    @property
-    def verdict(self) -> str:
-        """``ok``, ``missed``, or nothing without a bar."""
-        if self.bar is None:
-            return ""
-        return "ok" if (self.value >= self.bar) == self.at_least or self.value == self.bar else "missed"
-
-    def __str__(self) -> str:
-        rule = f"{'≥' if self.at_least else '≤'} {self.bar:g}" if self.bar is not None else ""
-        return f"{self.name:56} {self.value:12,.1f} {self.unit:8} {rule:>8} {self.verdict}"
 
 
 def percentile(values: list[float], percent: int) -> float:
@@ -287,9 +265,7 @@ def main() -> None:
     parts: dict[str, Part] = {**PARTS, "memory": lambda system: memory(system, given.minutes)}
     figures = [figure for name in given.parts or parts for figure in measure(parts[name])]
     if given.write:
-        rows = [{**asdict(figure), "verdict": figure.verdict} for figure in figures]
-        text = json.dumps({"machine": machine(), "figures": rows}, indent=1)
-        (RESULTS / "service.json").write_text(text + "\n")
+        store("service", figures)
 
 
 if __name__ == "__main__":
