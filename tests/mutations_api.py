@@ -256,7 +256,7 @@ ROWS = [
         "except RedisError:",
         "except KeyError:",
         KEYS,
-        "test_a_stream_stays_open_while_its_key_can_not_be_looked_up",
+        "test_while_redis_is_away_nothing_counts_against_the_key_of_a_stream",
     ),
     (
         "the client takes a refusal for an event",

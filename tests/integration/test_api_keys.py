@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from api_rig import TRAIN, Api
+from api_rig import DEADLINE_S, TRAIN, Api
 from cluster import wait_for
+from redis.exceptions import RedisError
 
+from service import client
 from service.api import keys as keys_module
-from service.api.keys import required_scope
-from service.client import Client, UnauthorisedError, parse_frames
+from service.api.keys import KeyRing, required_scope
+from service.client import Client, parse_frames
+from service.embedded import EmbeddedServer
+from service.errors import UnauthorisedError
+from service.jobs.connection import aconnect, connect
 from service.jobs.records import key
-from service.keys import SCOPES, new_key
+from service.keys import SCOPES, drop, new_key, put
+from service.settings import Settings
 
 ADMIN = f"key_root_{'a' * 40}"
 WORKER = f"key_mill_{'b' * 40}"
@@ -191,35 +199,51 @@ def test_the_first_key_ends_the_streams_of_an_open_system(tmp_path: Path) -> Non
     assert (last.event, last.json()["status"]) == ("error", 401)
 
 
-def test_a_stream_stays_open_while_its_key_can_not_be_looked_up(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_while_redis_is_away_nothing_counts_against_the_key_of_a_stream(
+    embedded_server: EmbeddedServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG, keys_module.__name__)
-    with Api(tmp_path / "data") as api:
-        made = api.http.post("/v1/keys", json={"scopes": ["admin"]}).json()
-        with as_holder(api, made["secret"]) as http, http.stream("GET", "/v1/events?jobs=*") as answer:
-            frames = parse_frames(answer.iter_lines())
-            assert next(frames).event == "reset"
-            os.kill(api.redis_pid, signal.SIGKILL)
-            wait_for("its key is looked up", lambda: "nothing is known against a key" in caplog.text)
-            wait_for("it is dead", api._embedded.revive)
-            wait_for("Redis is back", lambda: api.http.get("/readyz").status_code == 200)
-            with as_holder(api, made["secret"]) as other:
-                job = other.post("/v1/jobs", json=TRAIN).json()["id"]
-            assert any(job in frame.data for frame in frames)
+    monkeypatch.setattr(keys_module, "RECHECK_S", 0.01)
+
+    def is_looked_up() -> bool:
+        return "nothing is known against a key" in caplog.text
+
+    async def watch() -> UnauthorisedError:
+        ring = KeyRing(Settings(), {}, aconnect(embedded_server.url))
+        made, secret = new_key(["admin"])
+        await ring.change(put(made))
+        refusal = asyncio.create_task(ring.refusal(f"Bearer {secret}"))
+        os.kill(embedded_server.pid, signal.SIGKILL)
+        for _ in range(2):
+            caplog.clear()
+            await asyncio.to_thread(wait_for, "its key is looked up", is_looked_up)
+        assert not refusal.done()
+        await asyncio.to_thread(wait_for, "it is dead", embedded_server.revive)
+        await asyncio.to_thread(wait_for, "it is back", lambda: is_up(embedded_server.url))
+        await ring.change(drop(made.id))
+        await ring.change(put(new_key(["admin"])[0]))
+        return await asyncio.wait_for(refusal, DEADLINE_S)
+
+    assert asyncio.run(watch()).status == 401
+
+
+def is_up(url: str) -> bool:
+    with suppress(RedisError), connect(url, patient=False) as redis:
+        return bool(redis.ping())
+    return False
 
 
 def test_our_client_is_told_why_its_stream_ends(guarded: Api) -> None:
     made = create(guarded)
-    with Client(guarded.url, made["secret"]) as client:
-        job = client.submit("train", TRAIN["spec"])["id"]
-        followed, single = client.follow([job]), client.events(job)
+    with Client(guarded.url, made["secret"]) as ours:
+        job = ours.submit("train", TRAIN["spec"])["id"]
+        followed, single = ours.follow([job]), ours.events(job)
         assert next(followed)[0] == job
         assert next(single)["seq"] == 1
         with as_holder(guarded, ADMIN) as admin:
             admin.delete(f"/v1/keys/{made['id']}")
         for stream in (followed, single):
-            with pytest.raises(UnauthorisedError, match="not known here"):
+            with pytest.raises(client.UnauthorisedError, match="not known here"):
                 next(stream)  # type: ignore[call-overload]
 
 
