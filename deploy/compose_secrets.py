@@ -11,7 +11,7 @@ import secrets
 import sys
 from pathlib import Path
 
-USER_RIGHTS = "~gradmill:* &gradmill:* +@all -@admin -@dangerous +info"
+USER_RIGHTS = "resetchannels ~gradmill:* +@all -@admin -@dangerous +info"
 
 
 def contents(host: str) -> dict[str, str]:

@@ -451,4 +451,29 @@ ROWS = [
         "tests/integration/test_collector.py",
         "test_only_old_blobs_without_a_reference_go",
     ),
+    # Commands over Redis
+    (
+        "a batch worker takes commands over Redis",
+        "workers/batch.py",
+        "class BatchWorker(Deaf, Worker):",
+        "class BatchWorker(Worker):",
+        "tests/integration/test_redis_access.py",
+        "test_workers_take_no_commands_over_redis[cpu-batch]",
+    ),
+    (
+        "a quick worker takes commands over Redis",
+        "workers/quick.py",
+        "class QuickWorker(Deaf, SimpleWorker):",
+        "class QuickWorker(SimpleWorker):",
+        "tests/integration/test_redis_access.py",
+        "test_workers_take_no_commands_over_redis[cpu-quick]",
+    ),
+    (
+        "whoever writes to Redis suspends the workers",
+        "workers/deaf.py",
+        "def check_for_suspension",
+        "def check_for_suspense",
+        "tests/integration/test_redis_access.py",
+        "test_workers_take_no_commands_over_redis[cpu-batch]",
+    ),
 ]

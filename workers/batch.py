@@ -19,12 +19,13 @@ from rq.job import Job
 from service.jobs import calls, tickets
 from service.processes import die_with_parent
 from workers.context import WorkerContext
+from workers.deaf import Deaf
 from workers.leaving import KILL_HORSE_AFTER_S, after, exit_in_time
 from workers.memory import oom_kills
 from workers.rq_options import rq_options
 
 
-class BatchWorker(Worker):
+class BatchWorker(Deaf, Worker):
     """Runs the lane's tickets, each in a forked process, which RQ calls the horse."""
 
     def __init__(self, context: WorkerContext) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from rq import SimpleWorker
 
 from workers.context import WorkerContext
+from workers.deaf import Deaf
 from workers.handlers import find_handler
 from workers.leaving import exit_in_time
 from workers.rq_options import rq_options
 
 
-class QuickWorker(SimpleWorker):
+class QuickWorker(Deaf, SimpleWorker):
     """Runs the lane's tickets one after the other in this process."""
 
     def __init__(self, context: WorkerContext) -> None:

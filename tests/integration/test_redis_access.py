@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import subprocess
 import sys
@@ -13,15 +14,18 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 import redis
-from cluster import ROOT, Cluster
+from cluster import ROOT, STOP_WITHIN_S, Cluster
 from redis import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 from rq import Queue
+from rq.command import PUBSUB_CHANNEL_TEMPLATE
 from rq.serializers import JSONSerializer
+from rq.suspension import WORKERS_SUSPENDED
 
 from service.embedded import EmbeddedServer
 from service.jobs import tickets
-from service.jobs.lanes import BATCH
+from service.jobs.lanes import BATCH, LANES
+from service.jobs.records import key, text
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +59,8 @@ DENIED: list[tuple[str | int, ...]] = [
     ("GET", "foreign"),
     ("SET", "foreign", 1),
     ("PUBLISH", "foreign", "x"),
+    ("PUBLISH", "gradmill:rq:pubsub:w", "x"),
+    ("SUBSCRIBE", "gradmill:rq:pubsub:w"),
     ("EVAL", "return redis.call('SET', 'foreign', 1)", 0),
 ]
 
@@ -145,6 +151,26 @@ def test_whoever_writes_to_redis_runs_no_code(cluster: Cluster, witness: Path) -
     job = cluster.toy()
     cluster.wait_state(job, "succeeded")
     assert worker.poll() is None
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_workers_take_no_commands_over_redis(cluster: Cluster, lane: str) -> None:
+    """RQ's would end a job or a worker; nobody listens, and a signal still stops the worker."""
+    worker = cluster.start_toy(lane)
+    job = cluster.toy(lane=lane, steps=60)
+    cluster.wait_step(job, 5)
+    (name,) = map(text, cluster.redis.hkeys(key("workers")))
+    (ticket,) = map(text, cluster.redis.zrange(f"gradmill:rq:wip:{lane}", 0, -1))
+    execution = {"job_id": ticket.partition(":")[0], "execution_id": ticket.partition(":")[2]}
+    for command in ("kill-horse", "stop-job", "stop-execution", "shutdown"):
+        message = json.dumps({"command": command, **execution})
+        assert cluster.redis.publish(PUBSUB_CHANNEL_TEMPLATE % name, message) == 0
+    assert cluster.redis.client_list(_type="pubsub") == []
+    cluster.redis.set(WORKERS_SUSPENDED, 1)
+    assert cluster.wait_state(job, "succeeded").attempt == 1
+    cluster.wait_state(cluster.toy(lane=lane), "succeeded")
+    worker.terminate()
+    assert worker.wait(STOP_WITHIN_S) == 0
 
 
 def test_a_job_of_an_unknown_kind_names_no_module(cluster: Cluster, witness: Path) -> None:
