@@ -13,12 +13,15 @@ enum { RANDOM_ROUNDS = 10, RANDOM_BATCH = 8 * LD }; /* words made at a time */
 #if VB == 64
 #define RANDOM_ZIP_LOW 0, 8, 1, 9, 2, 10, 3, 11
 #define RANDOM_ZIP_HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#define RANDOM_EVEN_ODD 0, 17, 2, 19, 4, 21, 6, 23, 8, 25, 10, 27, 12, 29, 14, 31
 #elif VB == 32
 #define RANDOM_ZIP_LOW 0, 4, 1, 5
 #define RANDOM_ZIP_HIGH 2, 6, 3, 7
+#define RANDOM_EVEN_ODD 0, 9, 2, 11, 4, 13, 6, 15
 #else
 #define RANDOM_ZIP_LOW 0, 2
 #define RANDOM_ZIP_HIGH 1, 3
+#define RANDOM_EVEN_ODD 0, 5, 2, 7
 #endif
 
 typedef struct {
@@ -62,17 +65,29 @@ typedef struct {
 
 static const uint64_t random_numbers[] = {0, 2, 4, 6, 8, 10, 12, 14};
 
+/* What is added to the two halves of the key before each round but the first. */
+#define RANDOM_LANES(x) {x, x, x, x, x, x, x, x}
+#define RANDOM_KEYS(round) {RANDOM_LANES(round * 0x9e3779b9u), RANDOM_LANES(round * 0xbb67ae85u)}
+static const uint64_t random_keys[RANDOM_ROUNDS - 1][2][8] = {
+    RANDOM_KEYS(1), RANDOM_KEYS(2), RANDOM_KEYS(3), RANDOM_KEYS(4), RANDOM_KEYS(5),
+    RANDOM_KEYS(6), RANDOM_KEYS(7), RANDOM_KEYS(8), RANDOM_KEYS(9)};
+
 VEC_FN random_lanes random_some(vu64 even, vu64 odd, vu32 key0, vu32 key1, vu32 ordinal, vu32 turn) {
     random_blocks a = {{even, even >> 32, (vu64)ordinal, (vu64)turn}};
     random_blocks b = {{odd, odd >> 32, (vu64)ordinal, (vu64)turn}};
-    vu64 k0 = (vu64)key0, k1 = (vu64)key1;
-    _Pragma("GCC unroll 10") for (int round = 0; round < RANDOM_ROUNDS; round++) {
+    const uint64_t(*keys)[2][8] = random_keys;
+    a = random_round(a, (vu64)key0, (vu64)key1);
+    b = random_round(b, (vu64)key0, (vu64)key1);
+    /* gcc would build each constant anew in three instructions if it knew that these are constants */
+    __asm__("" : "+r"(keys));
+    _Pragma("GCC unroll 10") for (int round = 1; round < RANDOM_ROUNDS; round++) {
+        vu64 k0 = (vu64)key0 + ld_u64(keys[round - 1][0]), k1 = (vu64)key1 + ld_u64(keys[round - 1][1]);
         a = random_round(a, k0, k1);
         b = random_round(b, k0, k1);
-        k0 += 0x9e3779b9u, k1 += 0xbb67ae85u;
     }
     random_lanes r;
-    for (int k = 0; k < 4; k++) r.word[k] = (vu32)((a.word[k] & 0xffffffffu) | b.word[k] << 32);
+    _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++)
+        r.word[k] = __builtin_shufflevector((vu32)a.word[k], (vu32)(b.word[k] << 32), RANDOM_EVEN_ODD);
     return r;
 }
 

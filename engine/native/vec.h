@@ -431,19 +431,22 @@ VEC_FN hf32 cvt_f64_f32(vf64 x) { return __builtin_ia32_cvtpd2ps256(x); }
 VEC_CONVERT(f32, f64, hf32, vf64)
 VEC_CONVERT(f64, f32, vf64, hf32)
 #endif
+VEC_CONVERT(i64, f32, vi64, hf32)
+VEC_CONVERT(i64, i32, vi64, hi32)
+VEC_CONVERT(i64, u32, vi64, hu32)
+#if VEC_GCC_X86 && VB == 32 /* gcc 12 splits these, too */
+VEC_FN vi64 cvt_i32_i64(hi32 x) { return (vi64)__builtin_ia32_pmovsxdq256(x); }
+VEC_FN vi64 cvt_u32_i64(hu32 x) { return (vi64)__builtin_ia32_pmovzxdq256((hi32)x); }
+#else
+VEC_CONVERT(i32, i64, hi32, vi64)
+VEC_CONVERT(u32, i64, hu32, vi64)
+#endif
 VEC_CONVERT(i32, f64, hi32, vf64)
 #if VEC_GCC_X86 && VB == 64
 VEC_FN vf64 cvt_u32_f64(hu32 x) { return __builtin_ia32_cvtudq2pd512_mask((hi32)x, (vf64){0}, -1); }
 #else /* the double 2^52 + x holds x in its low bits */
-VEC_FN vf64 cvt_u32_f64(hu32 x) {
-    return (vf64)(__builtin_convertvector(x, vu64) | 0x4330000000000000u) - 0x1p52;
-}
+VEC_FN vf64 cvt_u32_f64(hu32 x) { return (vf64)((vu64)cvt_u32_i64(x) | 0x4330000000000000u) - 0x1p52; }
 #endif
-VEC_CONVERT(i64, f32, vi64, hf32)
-VEC_CONVERT(i32, i64, hi32, vi64)
-VEC_CONVERT(u32, i64, hu32, vi64)
-VEC_CONVERT(i64, i32, vi64, hi32)
-VEC_CONVERT(i64, u32, vi64, hu32)
 
 /* Operands are brought into range first: outside it the hardware's answer differs between targets. Where
  * the largest integer is no float, the clamp stops at the float below and the last select mends it. */

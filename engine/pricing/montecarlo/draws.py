@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from math import pi, sqrt
 
 from engine.core.dim import Dim
-from engine.core.dtype import float64, uint32
+from engine.core.dtype import float64, int64, uint32
 from engine.pricing.montecarlo.blocks import BLOCK
 from engine.random import derived_seed, words
 from engine.tensor import Tensor, cat
+from engine.tensor.cell import apply
 
 PAIRS_A_GROUP = 64  # pairs of uniforms of one path for which a group is a single block
 LONG = 16  # pairs from which on a path is long
 LONG_LANES = 1024
+_BITS_OF_ONE = 0x3FF0000000000000
 RNG = "philox4x32-10"
 LAYOUT = (
     "key = splitmix64(seed, stream, part); uniforms 2k and 2k + 1 of a path, of 52 bits each, are words "
@@ -67,14 +69,15 @@ def key_of(seed: int, stream: int, part: int) -> Tensor:
 
 
 def pairs_of_uniforms(key: Tensor, blocks: Dim, pairs: int, lanes: int) -> tuple[Tensor, Tensor]:
-    """Two float64[blocks, pairs, lanes] in (0, 1): (k + 1/2) / 2⁵² is never 0 nor 1."""
+    """Two float64[blocks, pairs, lanes] in (0, 1)."""
     bits = words(key, Tensor(0, uint32), (blocks, pairs, lanes, 4))
     return _unit(bits[..., 0], bits[..., 1]), _unit(bits[..., 2], bits[..., 3])
 
 
 def _unit(high: Tensor, low: Tensor) -> Tensor:
-    whole = (high >> 6).astype(float64) * 2.0**26 + (low >> 6).astype(float64)
-    return (whole + 0.5) * 2.0**-52
+    """(k + 1/2) / 2⁵², never 0 nor 1, of 26 bits of each word: 1 + k / 2⁵² has k as its fraction."""
+    k = (high >> 6).astype(int64) << 26 | (low >> 6).astype(int64)
+    return apply("bitcast", (k | _BITS_OF_ONE,), float64) - (1.0 - 2.0**-53)
 
 
 def interleaved(first: Tensor, second: Tensor, count: int) -> Tensor:
