@@ -96,8 +96,9 @@ enum { GM_TURNED = 8 };
 enum { GM_THIN = 4, GM_WIDEST = 8 };
 
 /* Packed b of a block stays in the second-level cache: columns of a block times 4 bytes. A copied row of a
- * is longer than a panel, so that rows do not lie pages apart. */
-enum { GM_SLAB_BYTES = 1024, GM_STRIP_ROW = GM_PANEL + 16 };
+ * is longer than a panel, so that rows do not lie pages apart; a copied column of a tile has room for whole vectors. */
+enum { GM_SLAB_BYTES = 1024, GM_STRIP_ROW = GM_PANEL + 16, GM_STRIP_COLUMN = (GM_ROWS + 7) / 8 * 8 };
+enum { GM_STRIPS = 3 }; /* tiles whose columns are copied together */
 
 /* Element i of a tile's column of a: three pointers and four strides reach all rows. */
 #define GM_A_0 a[0]
@@ -143,13 +144,19 @@ static inline int64_t gm_tile_vectors(int64_t rows, int64_t columns, int64_t lan
     return gm_min(GM_VECTORS, gm_ceil_div(columns, lanes));
 }
 
+/* Where a tile begins in a block of `rows` rows: `tiles` tiles are as high as can be alike, the first ones higher. */
+static inline int64_t gm_tile_row(int64_t rows, int64_t tiles, int64_t tile) {
+    return tile * (rows / tiles) + gm_min(tile, rows % tiles);
+}
+
 /* ---- how the work is cut: from sizes only ---- */
 
-enum { GM_PAGE = 4096, GM_CACHE = 1 << 20, GM_FEW_TILES = 12 };
+/* Higher tiles read b less often, so that more of it may lie in the second-level cache, and fewer of them pay for
+ * packing. Both were measured. */
+enum { GM_PAGE = 4096, GM_CACHE = VB == 64 ? 1 << 20 : 1 << 17, GM_FEW_TILES = 12 };
 
 /* Whether tiles read b where it is. Its rows must be contiguous; packing pays where many rows use it again
- * and it is too big for the second-level cache, or its rows are pages apart, so that they share few cache
- * sets. */
+ * and it is too big for its cache, or its rows are pages apart, so that they share few cache sets. */
 static inline int gm_b_in_place(const gm_dot *d, int64_t rows, int64_t size) {
     if (d->b_col != 1 || rows <= 2 * GM_ROWS) return d->b_col == 1;
     return d->b_row * size % GM_PAGE != 0 && (d->m <= GM_FEW_TILES * GM_ROWS || d->n * d->k * size <= GM_CACHE);
@@ -160,9 +167,13 @@ static inline int gm_is_turned(const gm_dot *d, int64_t rows) {
     return d->b_row == 1 && d->b_col != 1 && rows <= GM_TURNED;
 }
 
-/* Whether rows of a are pages apart, and used by enough tiles to be copied. */
-static inline int gm_a_collides(const gm_dot *d, int64_t columns, int64_t size) {
-    return d->a_col == 1 && d->m > GM_THIN && columns > 64 && d->a_row != 0 && d->a_row * size % GM_PAGE == 0;
+/* Whether a tile's part of a is copied, where enough tiles use it: because its rows are pages apart, or because it
+ * lies along columns. Then each step of k reads another line of a besides one of b; small tiles are done before both
+ * have come from the second-level cache. */
+static inline int gm_a_copied(const gm_dot *d, int64_t columns, int64_t size) {
+    if (d->m <= GM_THIN || columns <= 64) return 0;
+    if (d->a_col == 1) return d->a_row != 0 && d->a_row * size % GM_PAGE == 0;
+    return VB < 64 && d->a_row == 1 && d->k > 64;
 }
 
 /* The product as it is computed: one with a single column is turned into one with a single row. */
@@ -179,7 +190,7 @@ static inline const gm_dot *gm_oriented(const gm_dot *d, gm_dot *turned) {
 
 enum { GM_CHUNK_WORK = 1 << 19, GM_MANY_CHUNKS = 32, GM_CHUNK_COLUMNS = 128 };
 /* Least rows of a chunk, in tiles; more where each chunk packs b for itself. */
-enum { GM_CHUNK_TILES = 3, GM_PACKING_TILES = 16 };
+enum { GM_CHUNK_TILES = 3, GM_PACKING_TILES = VB == 64 ? 16 : 32 };
 
 typedef struct {
     int64_t batches, row_chunks, column_chunks; /* products in all, and the cuts of each */

@@ -131,10 +131,23 @@ static GM_NAME(gm_tile) *const GM_NAME(gm_turned_tiles)[GM_TURNED + 1] = {GM_EVE
 
 /* Rows of a that lie a power of two apart share cache sets: 14 of them, read side by side, would evict
  * each other. Then they are copied to rows that do not. */
-static const GM_T *GM_NAME(gm_spread)(GM_T *strip, const GM_T *a, int64_t a_row, int64_t rows, int64_t k) {
+static void GM_NAME(gm_spread)(GM_T *strip, const GM_T *a, int64_t a_row, int64_t rows, int64_t k) {
     for (int64_t i = 0; i < rows; i++)
         __builtin_memcpy(strip + i * GM_STRIP_ROW, a + i * a_row, (uint64_t)k * sizeof(GM_T));
-    return strip;
+}
+
+/* Tiles [tile, end) of an a that lies along columns, each one's columns one after the other; `there` are the rows
+ * that a has from the first tile on. */
+static void GM_NAME(gm_gather)(GM_T *strips, const GM_T *a, int64_t a_col, int64_t rows, int64_t there,
+                               int64_t tiles, int64_t tile, int64_t end, int64_t k) {
+    for (; tile < end; tile++, strips += GM_PANEL * GM_STRIP_COLUMN)
+        for (int64_t row = gm_tile_row(rows, tiles, tile), j = 0; j < GM_ROWS; j += GM_L) {
+            const GM_T *from = a + row + j;
+            int64_t n = there - row - j;
+            for (int64_t i = 0; i < k; i++)
+                GM_OP(st)(strips + i * GM_STRIP_COLUMN + j,
+                          n >= GM_L ? GM_OP(ld)(from + i * a_col) : GM_OP(ldn)(from + i * a_col, gm_max(n, 0)));
+        }
 }
 
 /* Packs what tiles of a block cannot read in place: every tile, or only a partial last one. */
@@ -164,21 +177,28 @@ static void GM_NAME(gm_finish)(const gm_epilogue *after, int64_t row, int64_t ro
 /* Adds one panel of k to a block of c, or starts it; `after`, if there, takes each row of tiles, from `column`
  * of its block on. */
 static void GM_NAME(gm_panel)(const gm_dot *d, GM_T *c, const GM_T *a, const GM_T *b, int64_t rows,
-                              int64_t columns, int64_t k, int first, const gm_epilogue *after, int64_t column) {
+                              int64_t there, int64_t columns, int64_t k, int first, const gm_epilogue *after,
+                              int64_t column) {
     static _Thread_local _Alignas(64) GM_T slabs[GM_PANEL * GM_SLAB_BYTES / sizeof(GM_T)];
-    GM_T strip[GM_ROWS * GM_STRIP_ROW];
+    enum { strip_size = GM_PANEL * GM_STRIP_COLUMN };
+    _Alignas(64) GM_T strips[GM_STRIPS * strip_size]; /* or one of rows */
     int b_in_place = gm_b_in_place(d, rows, sizeof(GM_T));
-    int spread = gm_a_collides(d, columns, sizeof(GM_T));
+    int copied = gm_a_copied(d, columns, sizeof(GM_T)), along = copied && d->a_col != 1;
+    int64_t a_row = along ? 1 : copied ? GM_STRIP_ROW : d->a_row, a_col = along ? GM_STRIP_COLUMN : d->a_col;
     GM_NAME(gm_pack_block)(slabs, d, b, rows, columns, k, b_in_place);
-    for (int64_t i = 0, height; i < rows; i += height) {
-        height = gm_ceil_div(rows - i, gm_ceil_div(rows - i, GM_ROWS));
+    const int64_t tiles = gm_ceil_div(rows, GM_ROWS);
+    for (int64_t tile = 0; tile < tiles; tile++) {
+        int64_t i = gm_tile_row(rows, tiles, tile), height = gm_tile_row(rows, tiles, tile + 1) - i;
         const GM_T *a_tile = a + i * d->a_row, *slab = slabs;
-        if (spread) a_tile = GM_NAME(gm_spread)(strip, a_tile, d->a_row, height, k);
+        if (along && tile % GM_STRIPS == 0)
+            GM_NAME(gm_gather)(strips, a, d->a_col, rows, there, tiles, tile, gm_min(tile + GM_STRIPS, tiles), k);
+        if (copied && !along) GM_NAME(gm_spread)(strips, a_tile, d->a_row, height, k);
+        if (copied) a_tile = along ? strips + tile % GM_STRIPS * strip_size : strips;
         for (int64_t j = 0, width; j < columns; j += width) {
             int64_t vectors = gm_tile_vectors(rows, columns - j, GM_L), n = columns - j;
             width = vectors * GM_L;
             int in_place = b_in_place && n >= width;
-            GM_NAME(gm_tiles)[vectors][height](k, a_tile, spread ? GM_STRIP_ROW : d->a_row, d->a_col,
+            GM_NAME(gm_tiles)[vectors][height](k, a_tile, a_row, a_col,
                                                in_place ? b + j : slab, in_place ? d->b_row : width,
                                                c + i * d->n + j, d->n, gm_min(n, width), first);
             if (!in_place) slab += width * k;
@@ -187,8 +207,9 @@ static void GM_NAME(gm_panel)(const gm_dot *d, GM_T *c, const GM_T *a, const GM_
     }
 }
 
+/* `there` are the rows that a has from here on. */
 static void GM_NAME(gm_block)(const gm_dot *d, GM_T *c, const GM_T *a, const GM_T *b, int64_t rows,
-                              int64_t columns, const gm_epilogue *after) {
+                              int64_t there, int64_t columns, const gm_epilogue *after) {
     enum { most = GM_SLAB_BYTES / sizeof(GM_T) / (GM_WIDEST * GM_L) * (GM_WIDEST * GM_L) };
     if (gm_is_turned(d, rows))
         for (int64_t j = 0; j < columns; j += GM_L) /* one strip after the other, each along its memory */
@@ -203,7 +224,7 @@ static void GM_NAME(gm_block)(const gm_dot *d, GM_T *c, const GM_T *a, const GM_
     for (int64_t j = 0; j < columns && !gm_is_turned(d, rows); j += most)
         for (int64_t k = 0; k < d->k; k += GM_PANEL)
             GM_NAME(gm_panel)(d, c + j, a + k * d->a_col, b + k * d->b_row + j * d->b_col, rows,
-                              gm_min(most, columns - j), gm_min(GM_PANEL, d->k - k), k == 0,
+                              there, gm_min(most, columns - j), gm_min(GM_PANEL, d->k - k), k == 0,
                               late || k + GM_PANEL < d->k ? 0 : after, j);
     if (after && late) GM_NAME(gm_finish)(after, 0, rows, 0, columns);
 }
@@ -227,7 +248,7 @@ static inline void GM_NAME(gm_chunk_then)(void **bufs, const int64_t *dims, int6
         gm_batch_offsets(d, i, &a_offset, &b_offset);
         after.row = i * d->m + row;
         GM_NAME(gm_block)(d, (GM_T *)bufs[0] + after.row * d->n + column, a + a_offset + row * d->a_row,
-                          b + b_offset + column * d->b_col, rows, columns, run && !is_turned ? &after : 0);
+                          b + b_offset + column * d->b_col, rows, d->m - row, columns, run && !is_turned ? &after : 0);
         if (run && is_turned)
             run(after.bufs, after.dims, chunk, i * d->n + column, i * d->n + column + columns, 0, 1);
     }
@@ -246,7 +267,7 @@ static inline void GM_NAME(gm_products)(void **bufs, const int64_t *dims, int64_
     for (int64_t i = first; i < end; i++) {
         int64_t a_offset, b_offset;
         gm_batch_offsets(d, i, &a_offset, &b_offset);
-        GM_NAME(gm_block)(d, (GM_T *)bufs[0] + i * d->m * d->n, a + a_offset, b + b_offset, d->m, d->n, 0);
+        GM_NAME(gm_block)(d, (GM_T *)bufs[0] + i * d->m * d->n, a + a_offset, b + b_offset, d->m, d->m, d->n, 0);
     }
 }
 
