@@ -7,7 +7,18 @@ import sys
 
 from bench import report
 
-BENCHMARKS = ("gemm", "math", "dispatch", "plan", "train_step", "makemore", "sample", "paths", "pricing")
+BENCHMARKS = (
+    "gemm",
+    "math",
+    "memory",
+    "dispatch",
+    "plan",
+    "train_step",
+    "makemore",
+    "sample",
+    "paths",
+    "pricing",
+)
 
 for benchmark in sys.argv[1:] or BENCHMARKS:
     subprocess.run([sys.executable, "-m", f"bench.{benchmark}"], check=True)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.compiler.loopir import Apply, Buffer, Collect, Draw, Kernel, Loop, Reduce, Stage, Store
+from engine.compiler.loopir import Apply, Buffer, Collect, Draw, Kernel, Loop, Reduce, Stage
 from engine.core.dtype import DType, float32, float64
 from engine.core.opdef import OPS
+from engine.emit.columns import STRIP, ColumnPrinter
 from engine.emit.lines import OPERATIONS, LinePrinter
 from engine.emit.values import HEAD_WORDS, indent, neutral, word_offsets
 
@@ -19,7 +20,6 @@ EXPENSIVE_PASS = 60  # additions an element
 MOST_BYTES = 64  # in a vector
 SHORT_TURN = 48  # additions an element
 DRAW_COST = OPS["random_bits"].cost
-STRIP = 64  # columns that a column kernel takes at once
 
 
 def print_kernel(kernel: Kernel, name: str) -> str:
@@ -109,6 +109,11 @@ class _Printer:
             if stage.inner:
                 lines += self._pass(stage)
         return [*lines, *self.lines.row(self.kernel.last)]
+
+    def _columns(self) -> list[str]:
+        (stage,) = self.kernel.stages
+        place = [*self._indices("r"), *self._pointers()]
+        return ColumnPrinter(self.kernel, self.lines, place, once=_is_expensive(stage)).frame()
 
     def _lanes(self) -> list[str]:
         """Rows in the order of their lanes' chains: chunks own lanes, so that no two collect into one."""
@@ -322,94 +327,6 @@ class _Printer:
             *indent(rest),
             "}",
         ]
-
-    # ---- columns
-
-    def _columns(self) -> list[str]:
-        """Strips of columns; the rows go by in order, row r to lane r mod 64 of each column's tree."""
-        kernel, width = self.kernel, self.width
-        (stage,) = kernel.stages
-        reductions = [line for line in stage.inner if isinstance(line, Reduce)]
-        lines = ["const int64_t rows = d[0], n = d[1];", f"const int64_t c0 = chunk * {STRIP};"]
-        lines += [
-            f"const int64_t c1 = c0 + {STRIP} < n ? c0 + {STRIP} : n;",
-            f"const int vectors = (int)((c1 - c0 + {width} - 1) / {width});",
-        ]
-        for line in reductions:
-            vector, per_strip = self.lines.lane(line.dtype).vector, self._per_strip(line.dtype)
-            lines.append(
-                f"{vector} a{line.value}[GM_LANES * {per_strip}], t{line.value}[GM_NODES * {per_strip}];"
-            )
-        lines += ["int64_t count = 0;", "for (int64_t b = 0; b < rows; b += GM_TREE_BLOCK) {"]
-        lines += ["    const int64_t length = b + GM_TREE_BLOCK < rows ? GM_TREE_BLOCK : rows - b;"]
-        lines += [
-            "    for (int64_t r = b; r < b + length; r++) {",
-            *indent([*self._indices("r"), *self._pointers()], 2),
-        ]
-        lines += [f"        const int64_t lane = (r - b) % GM_LANES * ({STRIP} / {width});"]
-        lines += indent(self.lines.row(stage.row), 2)
-        lines += ["        for (int u = 0; u < vectors; u++) {"]
-        lines += [f"            const int64_t j = c0 + u * {width}, m = c1 - j;"]
-        lines += indent(self.lines.inner(stage.inner, whole=None), 3)
-        lines += ["        }", "    }", *indent(self._close_block(reductions)), "}"]
-        lines += self._column_results(reductions)
-        return lines
-
-    def _close_block(self, reductions: Sequence[Reduce]) -> list[str]:
-        """Halves the lanes of a finished block of rows and counts it."""
-        lines = []
-        for line in reductions:
-            s, op, per_strip = line.dtype.suffix, OPERATIONS[line.kind], self._per_strip(line.dtype)
-            a, t = f"a{line.value}", f"t{line.value}"
-            merge = f"gm_merge_{s}({op}, {per_strip}, "
-            lines += [
-                "for (int64_t h = GM_LANES / 2; h > 0; h /= 2)",
-                "    for (int64_t i = 0; i < h && i + h < length; i++)",
-                f"        {merge}{a} + i * {per_strip}, {a} + (i + h) * {per_strip});",
-                f"for (int u = 0; u < {per_strip}; u++) {t}[count * {per_strip} + u] = {a}[u];",
-            ]
-        lines += ["count++;", "for (int64_t bits = b / GM_TREE_BLOCK; bits & 1; bits >>= 1, count--) {"]
-        lines += indent(self._merge_neighbours(reductions))
-        return [*lines, "}"]
-
-    def _merge_neighbours(self, reductions: Sequence[Reduce]) -> list[str]:
-        lines = []
-        for line in reductions:
-            per_strip, t = self._per_strip(line.dtype), f"t{line.value}"
-            lines.append(
-                f"gm_merge_{line.dtype.suffix}({OPERATIONS[line.kind]}, {per_strip}, "
-                f"{t} + (count - 2) * {per_strip}, {t} + (count - 1) * {per_strip});"
-            )
-        return lines
-
-    def _per_strip(self, dtype: DType) -> str:
-        """The vectors of a strip."""
-        return f"({STRIP} / {self.lines.count(dtype)})"
-
-    def _column_results(self, reductions: Sequence[Reduce]) -> list[str]:
-        kernel = self.kernel
-        lines = ["for (; count > 1; count--) {", *indent(self._merge_neighbours(reductions)), "}"]
-        lines += [
-            "for (int u = 0; u < vectors; u++) {",
-            f"    const int64_t j = c0 + u * {self.width}, m = c1 - j;",
-        ]
-        for line in reductions:
-            lane, k = self.lines.lane(line.dtype), line.value
-            empty = "0" if line.kind == "sum" else neutral(line.kind, line.dtype)
-            self.lines.whole(k, line.dtype)
-            parts = self.lines.names(k, line.dtype)
-            for part, name in enumerate(parts):
-                at = "u" if len(parts) == 1 else f"u * 2 + {part}"
-                lines.append(
-                    f"    const {lane.vector} {name} = rows ? t{k}[{at}] : set1_{lane.suffix}({empty});"
-                )
-        for store in kernel.last:
-            if isinstance(store, Store):
-                k = store.buffer
-                lane = self.lines.lane(kernel.buffers[k].dtype)
-                lines.append(f"    {lane.scalar} *p{k} = ({lane.scalar} *)bufs[{k}];")
-        lines += indent(self.lines.inner(kernel.last, whole=None))
-        return [*lines, "}"]
 
 
 def _unrolled(stage: Stage, lanes: int) -> int:

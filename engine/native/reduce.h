@@ -17,6 +17,7 @@
 #include "strided.h"
 
 enum { GM_TREE_BLOCK = 4096, GM_LANES = 64, GM_SCAN_BLOCK = 1024, GM_NODES = 56 };
+enum { GM_ROWS_AHEAD = 8 }; /* whose part of a strip is fetched: steps of a row are not foreseen, and 8 fit a set of L1 */
 enum { GM_REDUCE_WORK = 32768, GM_SCAN_WORK = 16384 };
 
 /* One operand's layout: {rank, shape, kind, strides}. */

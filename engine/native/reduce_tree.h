@@ -98,12 +98,13 @@ VEC_FN void GM_NAME(gm_merge)(int operation, int vectors, GM_V *into, const GM_V
 VEC_FN void GM_NAME(gm_strip)(int operation, int vectors, const GM_T *x, const gm_axes *axes, GM_T *out) {
     GM_V lanes[GM_LANES * vectors], nodes[GM_NODES * vectors];
     gm_place at = {{0}, 0};
-    int64_t n = axes->size, count = 0;
+    int64_t n = axes->size, count = 0, further = GM_ROWS_AHEAD * axes->inner_stride;
     for (int64_t block = 0; block * GM_TREE_BLOCK < n; block++) {
         int64_t length = gm_end(n, GM_TREE_BLOCK, block) - block * GM_TREE_BLOCK;
         for (int64_t row = 0; row < length; row++) {
             const GM_T *p = x + at.offset;
             GM_V *lane = lanes + row % GM_LANES * vectors;
+            GM_UNROLL for (int c = 0; c < vectors; c++) ahead(p + c * GM_L + further);
             if (row < GM_LANES) {
                 GM_UNROLL for (int c = 0; c < vectors; c++) lane[c] = GM_NAME(ld)(p + c * GM_L);
             } else {

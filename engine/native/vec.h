@@ -116,6 +116,9 @@ VEC_FIRST(i64, int64_t, vi64)
 VEC_FIRST(u64, uint64_t, vu64)
 #endif
 
+/* ahead(p): asks for what lies at p, which need not be memory, to be brought into the caches. */
+VEC_FN void ahead(const void *p) { __builtin_prefetch(p); }
+
 /* stream_T(p, v): st_T past the caches where p is aligned; after a kernel's last one, stream_end() makes them visible
  * to other threads. */
 #define VEC_STREAM(S, T, V, STORE)                                                                             \
