@@ -78,7 +78,7 @@ class Settings(BaseSettings):
     grace_s: float = Field(10.0, gt=0, description="how long a job may ignore a request to stop")
     stall_s: float = Field(60.0, gt=0, description="time a step may take before it counts as hung")
     worker_memory: int | None = Field(
-        None, gt=0, description="most address space of a worker process; none: no bound"
+        None, ge=0, description="most memory of a worker process; none: 9/10 of what there is; 0: no bound"
     )
     blob_url: str | None = Field(
         None,

@@ -476,4 +476,29 @@ ROWS = [
         "tests/integration/test_redis_access.py",
         "test_workers_take_no_commands_over_redis[cpu-batch]",
     ),
+    # Memory
+    (
+        "address space counts as memory",
+        "workers/limits.py",
+        "resource.RLIMIT_DATA",
+        "resource.RLIMIT_AS",
+        PARTS,
+        "test_threads_that_only_wait_are_no_memory",
+    ),
+    (
+        "only a setting bounds the memory of a worker",
+        "workers/lane.py",
+        "default_bound() if",
+        "None if",
+        "tests/integration/test_worker_memory.py",
+        "test_without_a_setting_the_machine_is_the_bound",
+    ),
+    (
+        "the limit of an outer control group is passed over",
+        "workers/memory.py",
+        "for group in (folder, *folder.parents):",
+        "for group in (folder,):",
+        PARTS,
+        "test_the_smallest_limit_is_what_can_be_used",
+    ),
 ]

@@ -19,6 +19,7 @@ from workers.batch import BatchWorker
 from workers.context import WorkerContext, set_context
 from workers.heartbeat import Heartbeat
 from workers.limits import restrict_environment, restrict_process
+from workers.memory import default_bound
 from workers.quick import QuickWorker
 
 WORKERS: dict[str, type[BatchWorker] | type[QuickWorker]] = {BATCH: BatchWorker, QUICK: QuickWorker}
@@ -37,7 +38,8 @@ def _leave_early(number: int, frame: FrameType | None) -> None:
 def run_lane(lane: str, settings: Settings) -> None:
     """Works until SIGTERM or SIGINT."""
     signal.signal(signal.SIGTERM, _leave_early)
-    restrict_process(settings.worker_memory, settings.blob_limit)
+    memory = default_bound() if settings.worker_memory is None else settings.worker_memory
+    restrict_process(memory or None, settings.blob_limit)
     restrict_environment(os.environ)
     context = WorkerContext(settings, lane, worker_name(lane), open_store(settings))
     set_context(context)

@@ -21,12 +21,15 @@ KEPT_PREFIXES = ("DYLD_", "LC_", "LD_", "PYTHON", "SSL_CERT_", "XDG_", "ZIG_")
 
 
 def restrict_process(memory_bytes: int | None = None, file_bytes: int | None = None) -> None:
-    """Private files, no core dumps, few open files, and bounds on address space and files where given."""
+    """Private files, no core dumps, few open files, and bounds on memory and files where given.
+
+    Memory is what the process may write, not its address space: threads reserve more of that than they use.
+    """
     os.umask(0o077)
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_NOFILE, OPEN_FILES)
     if memory_bytes is not None:
-        _lower(resource.RLIMIT_AS, memory_bytes)
+        _lower(resource.RLIMIT_DATA, memory_bytes)
     if file_bytes is not None:
         _lower(resource.RLIMIT_FSIZE, file_bytes)
 

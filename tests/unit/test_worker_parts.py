@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from service.jobs.tickets import ENTRY
 from workers import pace as pace_module
 from workers.failures import InvalidDatasetError, NonFiniteLossError, explain
 from workers.limits import KEPT, restrict_environment
-from workers.memory import oom_kills
+from workers.memory import oom_kills, usable_memory
 from workers.metrics import MetricColumns
 from workers.pace import Pace
 from workers.stop import Reason, Stop
@@ -119,6 +120,51 @@ def test_kills_for_memory_are_counted(tmp_path: Path) -> None:
     assert oom_kills(events) == 0
     events.write_text("low 0\nhigh 2\nmax 7\noom 3\noom_kill 2\n")
     assert oom_kills(events) == 2
+
+
+MACHINE = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+GROUPS: dict[str, tuple[str, dict[str, str], int]] = {
+    "version 2": ("0::/a/b\n", {"a/b/memory.max": "5000000\n"}, 5_000_000),
+    "version 2, outer group": ("0::/a/b\n", {"a/b/memory.max": "max", "a/memory.max": "4000000"}, 4_000_000),
+    "version 2, container": ("0::/\n", {"memory.max": "3000000\n"}, 3_000_000),
+    "version 1": (
+        "4:cpu:/x\n3:hugetlb,memory:/c\n0::/\n",
+        {"memory/c/memory.limit_in_bytes": "2000000\n", "memory/x/memory.limit_in_bytes": "1\n"},
+        2_000_000,
+    ),
+    "version 1, container": ("3:memory:/c\n", {"memory/memory.limit_in_bytes": "1000000"}, 1_000_000),
+    "no limit": ("0::/a\n", {"a/memory.max": "max\n"}, MACHINE),
+    "more than there is": ("3:memory:/\n", {"memory/memory.limit_in_bytes": str(2**63 - 4096)}, MACHINE),
+}
+
+
+@pytest.mark.parametrize("membership, files, usable", GROUPS.values(), ids=GROUPS)
+def test_the_smallest_limit_is_what_can_be_used(
+    tmp_path: Path, membership: str, files: dict[str, str], usable: int
+) -> None:
+    (tmp_path / "cgroup").write_text(membership)
+    for name, content in files.items():
+        file = tmp_path / "groups" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+    assert usable_memory(tmp_path / "cgroup", tmp_path / "groups") == usable
+
+
+def test_without_control_groups_the_machine_counts(tmp_path: Path) -> None:
+    assert usable_memory(tmp_path / "none", tmp_path) == MACHINE
+
+
+def test_threads_that_only_wait_are_no_memory() -> None:
+    """Their stacks and arenas are address space, several times of what the process may have here."""
+    code = (
+        "import threading; from workers.limits import restrict_process\n"
+        "restrict_process(2**30)\n"
+        "done = threading.Event()\n"
+        "threads = [threading.Thread(target=done.wait) for _ in range(64)]\n"
+        "for thread in threads: thread.start()\n"
+        "done.set()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_restricted_process_keeps_its_files_private_and_its_memory_bounded(tmp_path: Path) -> None:
