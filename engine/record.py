@@ -29,7 +29,7 @@ from engine.tensor import Tensor
 from engine.tensor.cell import Cell, Host, current_trace, record_all, wrap
 from engine.tensor.promotion import as_tensor, cast
 from engine.tracing.pytree import Structure, flatten, unflatten
-from engine.tracing.symbols import Symbol, SymbolDevice, sizes_in_doubt, user_line
+from engine.tracing.symbols import Symbol, SymbolDevice, refuse, sizes_in_doubt, user_line
 
 Feeds = Mapping[str, Any]
 """A Tensor, or what one can be made of, for each input and parameter by its name."""
@@ -65,7 +65,7 @@ class Graph:
     def _recording(self) -> Iterator[None]:
         token = current_trace.set(_Recording(current_device()))
         try:
-            with use_device(self._symbols), record_all(), sizes_in_doubt():
+            with use_device(self._symbols), record_all(), sizes_in_doubt(refuse):
                 yield
         finally:
             current_trace.reset(token)

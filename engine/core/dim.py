@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 Monomial: TypeAlias = tuple[str, ...]  # sorted symbol names, repeated for powers; () is the constant term
 
+Relation: TypeAlias = Literal["==", "<", "<=", ">", ">="]
 
-on_unequal: ContextVar[Callable[[Poly, object], None] | None] = ContextVar("on_unequal", default=None)
-"""Called before a symbolic size is said to differ from another: it may be equal when the size is known."""
+on_doubt: ContextVar[Callable[[Relation, Poly, Dim], bool] | None] = ContextVar("on_doubt", default=None)
+"""Asked how two sizes compare where their polynomials don't tell; without it, they are unequal and have no
+order.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,10 +32,29 @@ class Poly:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Poly) and self.terms == other.terms:
             return True
-        doubt = on_unequal.get()
-        if doubt is not None:
-            doubt(self, other)
-        return False
+        doubt = on_doubt.get()
+        return doubt is not None and isinstance(other, int | Poly) and doubt("==", self, other)
+
+    def __lt__(self, other: Dim) -> bool:
+        return self._compared("<", other)
+
+    def __le__(self, other: Dim) -> bool:
+        return self._compared("<=", other)
+
+    def __gt__(self, other: Dim) -> bool:
+        return self._compared(">", other)
+
+    def __ge__(self, other: Dim) -> bool:
+        return self._compared(">=", other)
+
+    def _compared(self, relation: Relation, other: Dim) -> bool:
+        doubt = on_doubt.get()
+        if doubt is None or not isinstance(other, int | Poly):
+            raise TypeError(f"whether the size {self} {relation} {other} is not known")
+        return doubt(relation, self, other)
+
+    def __bool__(self) -> bool:
+        return self != 0
 
     def __hash__(self) -> int:
         return hash(self.terms)
@@ -91,6 +114,15 @@ def symbol(name: str) -> Poly:
     if not name.isidentifier():
         raise ValueError(f"symbol name {name!r} is not an identifier")
     return Poly((((name,), 1),))
+
+
+RELATIONS: dict[Relation, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def evaluate(dim: Dim, sizes: Mapping[str, int]) -> int:

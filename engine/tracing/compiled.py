@@ -35,7 +35,8 @@ def compile(
     (``assign``, ``+=``, ``.grad``): each call reads what they hold then, and leaves behind what the function
     would. It runs in Python once for each structure, dtype and rank of its arguments, each mode of its
     modules and each choice of gradients present; its other effects happen then only. Leading sizes of its
-    arguments are symbols from 2 on, and one plan serves them all, unless the function needs them as numbers.
+    arguments are symbols from 2 on, and one plan serves all that compare alike where the function compares
+    sizes, unless it needs them as numbers.
     A value asked for in it (``item()``, ``bool``, printing) is a TracingError. Results have no history.
     With ``remat`` values are computed again until no more than so many bytes of them are kept at once (0: as
     few as possible). Where there is no C compiler the function runs as it is; with ``numerics`` "exact",

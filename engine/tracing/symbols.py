@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Any, NoReturn
 
 from engine.core import build
-from engine.core.dim import Poly, on_unequal
+from engine.core import dim as dims
+from engine.core.dim import Dim, Poly, Relation, on_doubt
 from engine.core.dtype import DType
 from engine.core.node import Node
 from engine.core.opdef import make
@@ -19,6 +20,7 @@ from engine.devices.array import Array
 from engine.errors import SizeError, TracingError
 
 _ENGINE = str(Path(__file__).parents[1])
+_DIM = dims.__file__
 
 
 class Symbol:
@@ -40,25 +42,42 @@ class Symbol:
         )
 
 
-@contextmanager
-def sizes_in_doubt() -> Iterator[None]:
-    """Inside the block, code outside the engine that compares a symbolic size is refused, if it may be equal.
+def refuse(relation: Relation, size: Poly, other: Dim) -> bool:
+    """Raises SizeError: the answer of those who know no sizes."""
+    raise SizeError(
+        f"{user_line()}: whether the size {size} {relation} {other} is not known while a graph is recorded; "
+        "give the size as a number, or compare sizes outside"
+    )
 
-    Silently it would get False, for a size that may well be that number in some run.
+
+@contextmanager
+def sizes_in_doubt(answer: Callable[[Relation, Poly, Dim], bool]) -> Iterator[None]:
+    """Inside the block, code outside the engine that compares symbolic sizes gets ``answer``, where these
+    do not tell by themselves.
+
+    Code of the engine goes on to take sizes for different that are not known to be equal.
     """
-    token = on_unequal.set(_refuse)
+
+    def doubt(relation: Relation, size: Poly, other: Dim) -> bool:
+        if not _asking_file().startswith(_ENGINE):
+            return answer(relation, size, other)
+        if relation == "==":
+            return False
+        raise TypeError(f"whether the size {size} {relation} {other} is not known")
+
+    token = on_doubt.set(doubt)
     try:
         yield
     finally:
-        on_unequal.reset(token)
+        on_doubt.reset(token)
 
 
-def _refuse(size: Poly, other: object) -> None:
-    if not sys._getframe(2).f_code.co_filename.startswith(_ENGINE) and isinstance(other, int | Poly):
-        raise SizeError(
-            f"{user_line()}: whether the size {size} is {other} is not known while a function is traced or a "
-            "graph recorded; give the size as a number, or compare sizes outside"
-        )
+def _asking_file() -> str:
+    """Whose code compares two sizes."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename == _DIM:
+        frame = frame.f_back
+    return frame.f_code.co_filename
 
 
 def user_line() -> str:

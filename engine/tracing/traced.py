@@ -19,7 +19,7 @@ from engine.tensor.cell import Cell, Host, wrap
 from engine.tracing.executable import Executable
 from engine.tracing.pytree import Structure, flatten, unflatten
 from engine.tracing.signature import Signature
-from engine.tracing.tracer import Lifted, Tracer
+from engine.tracing.tracer import Comparison, Lifted, Tracer
 
 KEPT_SIZES = 32  # of one plan: what is ready for them; the oldest goes first
 
@@ -50,7 +50,8 @@ class Traced:
     Inputs are the ``used`` numbers of the host, what lies in ``sources``, and what ``cells`` hold. ``states``
     are cells that were rebound, ``grads`` cells whose gradient was set: to the number of a target (the first
     ``results`` are what the function returned) or to None. ``presence`` says of which cells the gradient was
-    read, and whether there was one; ``flags`` which cells from ``outside`` required gradients.
+    read, and whether there was one; ``flags`` which cells from ``outside`` required gradients;
+    ``comparisons`` how sizes compared where the function asked.
     """
 
     plan: Plan
@@ -67,6 +68,7 @@ class Traced:
     outside: tuple[Cell, ...]
     flags: list[bool]
     guards: tuple[tuple[Callable[[], Any], Any], ...]
+    comparisons: tuple[Comparison, ...]
     executables: dict[tuple[int, ...], Executable] = field(default_factory=dict)
 
     def executable(self, sizes: tuple[int, ...]) -> Executable:
@@ -82,9 +84,17 @@ class Traced:
         """Whether the function would do again what was traced."""
         return (
             all(read() == value for read, value in self.guards)
+            and self._compares(arguments)
             and [cell._requires_grad for cell in self.outside] == self.flags
             and all((source.find(arguments)._grad is not None) == there for source, there in self.presence)
         )
+
+    def _compares(self, arguments: Sequence[Tensor]) -> bool:
+        """Whether the sizes compare as those did that it was traced for."""
+        if not self.comparisons:
+            return True
+        sizes = self.signature.named(self.signature.sizes(arguments))
+        return all(comparison.holds(sizes) for comparison in self.comparisons)
 
     def run(self, arguments: Sequence[Tensor]) -> Any:
         """One call. What it would have changed is as before when it raises BoundsError."""
@@ -118,7 +128,7 @@ def trace(  # noqa: PLR0917  a call, and what is known of it
     """Runs ``function`` on symbols, ``tensors`` being those among its arguments; the plan of what it did."""
     device = current_device()
     assert isinstance(device, CpuDevice)
-    tracer = Tracer(device)
+    tracer = Tracer(device, own.named(own.sizes(tensors)))
     with tracer.active():
         for x, shape in {id(x): (x, shape) for x, shape in zip(tensors, own.shapes, strict=True)}.values():
             tracer.lift(x, shape=shape)
@@ -157,6 +167,7 @@ def trace(  # noqa: PLR0917  a call, and what is known of it
         outside=tuple(outcome.outside),
         flags=[cell._requires_grad for cell in outcome.outside],
         guards=tuple(tracer.guards),
+        comparisons=tuple(tracer.comparisons),
     )
     traced.executable(own.sizes(tensors))  # raises here for sizes that no input tells
     return traced

@@ -6,14 +6,14 @@ the same bits. What a cell from outside holds becomes an input of the graph when
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import ReferenceType, ref
 
+from engine.core.dim import RELATIONS, Dim, Relation, evaluate, is_static
 from engine.core.dim import Shape as SymbolicShape
-from engine.core.dim import is_static
 from engine.core.node import Node
 from engine.devices.array import Array
 from engine.devices.device import Device, use_device
@@ -42,16 +42,38 @@ class Lifted:
     grad_written: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How two sizes compared that have symbols."""
+
+    relation: Relation
+    left: Dim
+    right: Dim
+    outcome: bool
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        return compared(self.relation, self.left, self.right, sizes) is self.outcome
+
+
+def compared(relation: Relation, left: Dim, right: Dim, sizes: Mapping[str, int]) -> bool:
+    return RELATIONS[relation](evaluate(left, sizes), evaluate(right, sizes))
+
+
 @dataclass(slots=True)
 class Tracer:
-    """One tracing of one function: ``Trace`` of ``engine.tensor.cell``."""
+    """One tracing of one function, for arguments of these ``sizes``: ``Trace`` of ``engine.tensor.cell``.
+
+    Where the function compares sizes, it goes the way of these; ``comparisons`` says what that depends on.
+    """
 
     device: Device
+    sizes: Mapping[str, int]
     symbols: SymbolDevice = field(default_factory=SymbolDevice)
     lifted: list[Lifted] = field(default_factory=list)
     hosts: list[Host] = field(default_factory=list)
     numbers: list[Node] = field(default_factory=list)
     guards: list[tuple[Callable[[], Any], Any]] = field(default_factory=list)
+    comparisons: dict[Comparison, None] = field(default_factory=dict)
     turns: tuple[Tensor, ...] = ()
     _by_cell: dict[int, Lifted] = field(default_factory=dict)
 
@@ -60,7 +82,7 @@ class Tracer:
         """Inside the block the current context traces; afterwards every cell holds what it held before."""
         token = current_trace.set(self)
         try:
-            with use_device(self.symbols), sizes_in_doubt():
+            with use_device(self.symbols), sizes_in_doubt(self.compare):
                 yield
         finally:
             current_trace.reset(token)
@@ -74,6 +96,11 @@ class Tracer:
                 yield
         finally:
             current_trace.reset(token)
+
+    def compare(self, relation: Relation, left: Dim, right: Dim) -> bool:
+        outcome = compared(relation, left, right, self.sizes)
+        self.comparisons[Comparison(relation, left, right, outcome)] = None
+        return outcome
 
     def meet(self, cells: Sequence[Cell]) -> None:
         for cell in cells:

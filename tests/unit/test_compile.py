@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine import Generator, Tensor, float32, nn, no_grad, optim, where
+from engine import Generator, Tensor, float32, loop, nn, no_grad, optim, where
 from engine.devices.cpu import CpuDevice
 from engine.devices.device import current_device, use_device
 from engine.devices.reference import ReferenceDevice
@@ -495,12 +495,64 @@ def test_values_that_are_computed_again_change_no_bit_and_need_less_memory() -> 
     assert sizes[1] < sizes[0]
 
 
-def test_sizes_that_are_compared_are_numbers() -> None:
+def test_sizes_may_be_compared_with_numbers() -> None:
     @compile
     def scaled(x: Tensor) -> Tensor:
         return x * 2.0 if x.shape[0] == 8 else x * 3.0 if x.shape == (5, 2) else x
 
-    for rows, factor in ((8, 2.0), (5, 3.0), (7, 1.0), (8, 2.0)):
+    for rows, factor in ((8, 2.0), (5, 3.0), (7, 1.0), (8, 2.0), (9, 1.0), (70, 1.0)):
         x = Tensor.ones(rows, 2)
         assert scaled(x).tolist() == [[factor] * 2] * rows
-    assert len(scaled.plans) == 3
+    assert [plan.symbols for plan in scaled.plans] == [["n0"]] * 3
+
+
+def test_one_plan_serves_all_sizes_that_compare_alike() -> None:
+    ran: list[tuple[Any, ...]] = []
+
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        ran.append((x.shape[0], y.shape[0]))
+        if x.shape[0] > y.shape[0]:
+            return x.sum(0) + y if 2 * y.shape[0] >= x.shape[0] else x * 2.0
+        if not x.shape[0] - 3:
+            return x * 0.5
+        return y.mean(0) if max(x.shape[0], 4) < y.shape[0] else y
+
+    compiled = compile(function)
+    for sizes in ((9, 5), (7, 6), (20, 5), (11, 2), (3, 8), (2, 9), (4, 9), (5, 9), (6, 30), (2, 3), (3, 5)):
+        x, y = (normal(size, 2, seed=size) for size in sizes)
+        assert same(compiled(x, y), function(x, y)), sizes
+    traced = [sizes for sizes in ran if not isinstance(sizes[0], int)]
+    assert len(compiled.plans) == len(traced) == 6
+    assert all(plan.symbols for plan in compiled.plans)
+
+
+def test_gradients_and_states_follow_the_sizes_that_compare_alike() -> None:
+    w = Tensor([0.5, -2.0], requires_grad=True)
+
+    @compile
+    def step(x: Tensor) -> Tensor:
+        loss = ((x * w).sum() if x.shape[0] <= 4 else (x * w).mean()) ** 2
+        w.grad = None
+        loss.backward()
+        return loss
+
+    for rows in (2, 3, 7, 4, 9):
+        x = normal(rows, 2, seed=rows)
+        loss = step(x)
+        got, v = w.grad, Tensor(w, requires_grad=True)
+        wanted = ((x * v).sum() if rows <= 4 else (x * v).mean()) ** 2
+        wanted.backward()
+        assert got is not None and v.grad is not None
+        assert same(loss, wanted) and same(got, v.grad)
+    assert len(step.plans) == 2
+
+
+def test_comparisons_within_a_loop_are_guards_too() -> None:
+    @compile
+    def path(x: Tensor) -> Tensor:
+        return loop(3, lambda turn, c: c * 2.0 if x.shape[0] < 5 else c + x, x).carries
+
+    for rows in (3, 4, 5, 6):
+        x = normal(rows)
+        assert same(path(x), x * 8.0 if rows < 5 else x + x + x + x)
+    assert len(path.plans) == 2
