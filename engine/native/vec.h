@@ -89,13 +89,47 @@ VEC_MEMORY(f64, double, vf64, LD)
 VEC_MEMORY(i64, int64_t, vi64, LD)
 VEC_MEMORY(u64, uint64_t, vu64, LD)
 
+/* The first `bytes` of v, a multiple of 4: in pieces of powers of two, where calls would cost more. */
+VEC_FN void store_first(void *p, vu64 v, int64_t bytes) {
+#if VB == 64
+    __builtin_memcpy(p, &v, (uint64_t)bytes);
+#else
+    typedef uint64_t pair __attribute__((vector_size(16)));
+    char *at = p;
+    if (bytes & VB) {
+        __builtin_memcpy(at, &v, VB);
+        return;
+    }
+    pair part = {v[0], v[1]};
+#if VB == 32
+    if (bytes & 16) {
+        __builtin_memcpy(at, &part, 16);
+        at += 16, part = (pair){v[2], v[3]};
+    }
+#endif
+    uint64_t word = part[0];
+    if (bytes & 8) {
+        __builtin_memcpy(at, &word, 8);
+        at += 8, word = part[1];
+    }
+    uint32_t half = (uint32_t)word;
+    if (bytes & 4) __builtin_memcpy(at, &half, 4);
+#endif
+}
+
 #define VEC_FIRST(S, T, V)                                                                                     \
     VEC_FN V ldn_##S(const T *p, int64_t n) {                                                                  \
         V v = {0};                                                                                             \
         __builtin_memcpy(&v, p, (uint64_t)n * sizeof(T));                                                      \
         return v;                                                                                              \
     }                                                                                                          \
-    VEC_FN void stn_##S(T *p, V v, int64_t n) { __builtin_memcpy(p, &v, (uint64_t)n * sizeof(T)); }
+    VEC_FN void stn_##S(T *p, V v, int64_t n) { store_first(p, (vu64)v, n * (int64_t)sizeof(T)); }
+/* AVX2 loads under a mask as fast as others; storing so is slow on some processors. */
+#define VEC_FIRST_LOADED(S, T, V, M, AS, LOAD)                                                                 \
+    VEC_FN V ldn_##S(const T *p, int64_t n) {                                                                  \
+        return (V)LOAD((const void *)p, (AS)ld_##M((const void *)(vec_mask + VB - n * (int64_t)sizeof(T))));   \
+    }                                                                                                          \
+    VEC_FN void stn_##S(T *p, V v, int64_t n) { store_first(p, (vu64)v, n * (int64_t)sizeof(T)); }
 #define VEC_FIRST_MASKED(S, T, V, AS, LOAD, STORE)                                                             \
     VEC_FN V ldn_##S(const T *p, int64_t n) { return (V)LOAD((const void *)p, (AS){0}, (1u << n) - 1); }       \
     VEC_FN void stn_##S(T *p, V v, int64_t n) { STORE((void *)p, (AS)v, (1u << n) - 1); }
@@ -107,6 +141,17 @@ VEC_FIRST_MASKED(u32, uint32_t, vu32, vi32, __builtin_ia32_loaddqusi512_mask, __
 VEC_FIRST_MASKED(f64, double, vf64, vf64, __builtin_ia32_loadupd512_mask, __builtin_ia32_storeupd512_mask)
 VEC_FIRST_MASKED(i64, int64_t, vi64, vll_, __builtin_ia32_loaddqudi512_mask, __builtin_ia32_storedqudi512_mask)
 VEC_FIRST_MASKED(u64, uint64_t, vu64, vll_, __builtin_ia32_loaddqudi512_mask, __builtin_ia32_storedqudi512_mask)
+#elif VEC_GCC_X86 && VB == 32
+typedef long long vll_ __attribute__((vector_size(VB)));
+#define VEC_BYTES_8(x) x, x, x, x, x, x, x, x
+#define VEC_BYTES(x) VEC_BYTES_8(x), VEC_BYTES_8(x), VEC_BYTES_8(x), VEC_BYTES_8(x)
+static const char vec_mask[2 * VB] = {VEC_BYTES(-1), VEC_BYTES(0)};
+VEC_FIRST_LOADED(f32, float, vf32, i32, vi32, __builtin_ia32_maskloadps256)
+VEC_FIRST_LOADED(i32, int32_t, vi32, i32, vi32, __builtin_ia32_maskloadd256)
+VEC_FIRST_LOADED(u32, uint32_t, vu32, i32, vi32, __builtin_ia32_maskloadd256)
+VEC_FIRST_LOADED(f64, double, vf64, i64, vll_, __builtin_ia32_maskloadpd256)
+VEC_FIRST_LOADED(i64, int64_t, vi64, i64, vll_, __builtin_ia32_maskloadq256)
+VEC_FIRST_LOADED(u64, uint64_t, vu64, i64, vll_, __builtin_ia32_maskloadq256)
 #else
 VEC_FIRST(f32, float, vf32)
 VEC_FIRST(i32, int32_t, vi32)
