@@ -26,12 +26,17 @@ from dataclasses import dataclass
 from typing import Any
 
 SHOWN = 80  # characters of a value that a message repeats
+PARAM_SHOWN, RULE_SHOWN, DETAIL_SHOWN = 200, 1000, 4000  # characters of what else may hold a client's text
 
 
 def show(value: Any) -> str:
     """A value as a message shows it: in one line, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text)} characters)"
+    return cut(repr(value), SHOWN)
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or its beginning and how long it is."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,10 @@ class FieldError:
     param: str
     value: str
     rule: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "param", cut(self.param, PARAM_SHOWN))
+        object.__setattr__(self, "rule", cut(self.rule, RULE_SHOWN))
 
     @property
     def message(self) -> str:
@@ -70,9 +79,9 @@ class ProblemError(Exception):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(detail)
-        self.detail = detail
+        self.detail = cut(detail, DETAIL_SHOWN)
         self.code = code or self.code
-        self.param = param
+        self.param = param if param is None else cut(param, PARAM_SHOWN)
         self.errors = tuple(errors)
         self.headers = dict(headers or {})
 

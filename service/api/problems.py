@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from dataclasses import replace
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -18,6 +19,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match
 
+from service.api.locations import Part, field_path
 from service.blobs import BlobError, BlobSpaceError
 from service.errors import (
     FieldError,
@@ -75,21 +77,6 @@ def problem_response(problem: ProblemError, request_id: str | None) -> Response:
     return JSONResponse(body, problem.status, headers, media_type="application/problem+json")
 
 
-def _path(location: tuple[int | str, ...], body: Any, prefix: str) -> str:
-    """A pydantic location as a dotted path, without the tags of discriminated unions."""
-    parts, here = [prefix] if prefix else [], body
-    for i, part in enumerate(location):
-        is_last = i + 1 == len(location)
-        if isinstance(here, dict) and part not in here and not is_last:
-            continue
-        parts.append(str(part))
-        if isinstance(here, dict):
-            here = here.get(part)
-        elif isinstance(here, list) and isinstance(part, int):
-            here = here[part] if part < len(here) else None
-    return ".".join(parts) or "body"
-
-
 RULES = {
     "missing": "must be given",
     "extra_forbidden": "is not a field here",
@@ -135,19 +122,35 @@ def _rule(error: ErrorDetails) -> str:
     return RULES.get(error["type"], OTHER_RULE).format(**error.get("ctx", {}))
 
 
-def _field_error(error: ErrorDetails, body: Any, prefix: str) -> FieldError:
-    location, value = error["loc"], error["input"]
-    if error["type"].startswith("union_tag"):  # the field at fault is the one that tells which model is meant
-        tag = error["ctx"]["discriminator"].strip("'")
-        location, value = (*location, tag), value.get(tag) if isinstance(value, dict) else None
-    shown = "missing" if error["type"] in ("missing", "union_tag_not_found") else show(value)
-    return FieldError(_path(location, body, prefix), shown, _rule(error))
+def _find_error(error: ErrorDetails, body: Any, prefix: str) -> tuple[tuple[Part, ...], FieldError]:
+    """The path of the field at fault, and what is wrong with it."""
+    location, value, kind = error["loc"], error["input"], error["type"]
+    if kind.startswith("union_tag"):  # the field at fault is the one that tells which model is meant
+        location = (*location, error["ctx"]["discriminator"].strip("'"))
+    if kind == "missing" or kind.startswith("union_tag"):
+        name = location[-1]
+        path = (*field_path(location[:-1], body, value), name)
+        value = value.get(name) if isinstance(value, dict) else None
+    else:
+        path = field_path(location, body, value)
+    shown = "missing" if kind in ("missing", "union_tag_not_found") else show(value)
+    param = ".".join(map(str, (prefix, *path) if prefix else path)) or "body"
+    return path, FieldError(param, shown, _rule(error))
 
 
 def invalid_fields(error: ValidationError, body: Any, prefix: str = "") -> InvalidFieldsError:
-    """The problem of a body that pydantic refused; ``prefix`` is where in the request it stood."""
-    found = error.errors(include_url=False)[:MOST_ERRORS]
-    return InvalidFieldsError([_field_error(each, body, prefix) for each in found])
+    """The problem of a body that pydantic refused; ``prefix`` is where in the request it stood.
+
+    Of a field that may have several forms the form is meant that goes deepest, or else one of all.
+    """
+    found: dict[tuple[Part, ...], FieldError] = {}
+    for each in error.errors(include_url=False)[:MOST_ERRORS]:
+        path, wrong = _find_error(each, body, prefix)
+        if path in found:
+            wrong = replace(wrong, rule=f"{found[path].rule} or {wrong.rule}")
+        found[path] = wrong
+    outer = {path[:length] for path in found for length in range(len(path))}
+    return InvalidFieldsError([wrong for path, wrong in found.items() if path not in outer])
 
 
 def _request_id(request: Request) -> str | None:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
+from itertools import islice
 from typing import Any, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
-from service.api.problems import invalid_fields
-from service.errors import SHOWN, InvalidFieldsError, InvalidRequestError, MediaTypeError, field_problem, show
+from service.api.members import repeated_members
+from service.api.problems import MOST_ERRORS, invalid_fields
+from service.errors import (
+    SHOWN,
+    FieldError,
+    InvalidFieldsError,
+    InvalidRequestError,
+    MediaTypeError,
+    field_problem,
+    show,
+)
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -29,7 +40,7 @@ async def read_body(request: Request) -> bytes:
 def parse(model: type[M], body: bytes) -> M:
     """The body as a model. InvalidRequestError if it isn't JSON, InvalidFieldsError if it breaks a rule."""
     try:
-        return model.model_validate_json(body)
+        read = model.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         if first["type"] == "json_invalid":
@@ -37,6 +48,10 @@ def parse(model: type[M], body: bytes) -> M:
             shown = show(body[:SHOWN].decode("utf-8", "replace"))
             raise field_problem(InvalidRequestError, "body", shown, rule, code="invalid-json") from error
         raise invalid_fields(error, _loads(body)) from error
+    repeated = islice(repeated_members(body), MOST_ERRORS)
+    if errors := [FieldError(".".join(path), "given again", "must be given once") for path in repeated]:
+        raise InvalidFieldsError(errors)
+    return read
 
 
 def of_the_body(error: InvalidFieldsError, *parts: str) -> InvalidFieldsError:
@@ -48,8 +63,13 @@ def of_the_body(error: InvalidFieldsError, *parts: str) -> InvalidFieldsError:
 
 
 def _loads(body: bytes) -> Any:
-    """The parsed body, only to find the values that messages show."""
+    """The parsed body, only to find the fields that messages name."""
     try:
-        return json.loads(body)
+        return json.loads(body, parse_int=_whole)
     except (ValueError, RecursionError):
         return None
+
+
+def _whole(digits: str) -> int | str:
+    """The number, or its digits where they are more than Python reads."""
+    return int(digits) if len(digits) < sys.int_info.default_max_str_digits else digits

@@ -216,3 +216,133 @@ def test_the_spec_is_checked_with_all_its_errors_at_once(api: Api) -> None:
 def test_a_parameter_that_is_not_known_selects_nothing_silently(api: Api, path: str, param: str) -> None:
     answer = api.http.get(path)
     assert (answer.status_code, answer.json()["param"]) == (422, param)
+
+
+STOP = "must be a string or must be a list"
+UNIONS: dict[str, tuple[str, dict[str, Any], list[tuple[str, str]]]] = {
+    "no form fits": ("completions", {"stop": 5}, [("stop", STOP)]),
+    "an entry of a list": ("completions", {"stop": ["a", 5]}, [("stop.1", "must be a string")]),
+    "a long entry": (
+        "completions",
+        {"stop": ["a" * 257]},
+        [("stop.0", "must have at most 256 characters")],
+    ),
+    "a long list": (
+        "completions",
+        {"stop": ["a"] * 5},
+        [("stop", "must be a string or must have at most 4")],
+    ),
+    "an object for a text": ("completions", {"stop": {"str": 1}}, [("stop", STOP)]),
+    "only one value": ("completions", {"echo": True}, [("echo", "leave it out, or give false")]),
+    "no object": ("completions", {"stream_options": 3}, [("stream_options", "must be an object")]),
+    "nothing or a number": ("completions", {"logprobs": "1"}, [("logprobs", "must be an integer")]),
+    "the name of a member": (
+        "jobs",
+        {**TRAIN, "metadata": {"": "x"}},
+        [("metadata.", "at least 1 characters")],
+    ),
+    "a member's value": ("jobs", {**TRAIN, "metadata": {"a": ["x"]}}, [("metadata.a", "must be a string")]),
+    "the name of an input": (
+        "compile",
+        {"expression": "a", "inputs": {"9": {"shape": [1]}}},
+        [("inputs.9", "must match")],
+    ),
+    "a size of an input": (
+        "compile",
+        {"expression": "a", "inputs": {"a": {"shape": [1, "x"]}}},
+        [("inputs.a.shape.1", "must be an integer")],
+    ),
+    "one kind of several": ("jobs", gpt(depth=2), [("spec.model.depth", "is not a field here")]),
+    "a member called as the kind": (
+        "jobs",
+        gpt(gpt={"depth": 2}, depth=1),
+        [("spec.model.gpt", "is not a field here"), ("spec.model.depth", "is not a field here")],
+    ),
+    "no kind": ("jobs", train_with(model={"seq_len": 8}), [("spec.model.name", "must be given")]),
+    "what is missing inside": ("jobs", train_with(corpus=None), [("spec.corpus", "must be an object")]),
+}
+
+
+@pytest.mark.parametrize("path, body, expected", UNIONS.values(), ids=UNIONS)
+def test_a_field_of_several_forms_is_named_as_its_sender_knows_it(
+    api: Api, path: str, body: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
+    if path == "completions":
+        body = {"model": "m", **body}
+    answer = api.http.post(f"/v1/{path}", json=body)
+    assert answer.status_code == 422, answer.text
+    errors = answer.json()["errors"]
+    assert [error["param"] for error in errors] == [param for param, _ in expected]
+    for error, (_, rule) in zip(errors, expected, strict=True):
+        assert rule in error["rule"]
+
+
+REPEATED = {
+    "of the body": (b'{"kind": "train", "kind": "sample", "spec": {}}', ["kind"]),
+    "inside": (b'{"kind": "train", "spec": {"steps": 1, "model": {"name": 1, "name": 2}, "steps": 2}}', None),
+    "in a list": (b'{"kind": "x", "spec": {"a": [1, {"b": 1, "c": {}, "b": 1}]}}', ["spec.a.1.b"]),
+    "written otherwise": (b'{"kind": "x", "sp\\u0065c": {}, "spec": {}}', ["spec"]),
+    "three times": (b'{"kind": "x", "spec": {"a": 1, "a": 1, "a": 1}}', ["spec.a", "spec.a"]),
+    "beside a long number": (b'{"kind": "x", "spec": {"a": 1, "a": %s}}' % (b"9" * 4300), ["spec.a"]),
+}
+
+
+@pytest.mark.parametrize("body, params", REPEATED.values(), ids=REPEATED)
+def test_a_member_that_is_named_twice_is_refused(api: Api, body: bytes, params: list[str] | None) -> None:
+    answer = api.http.post("/v1/jobs", content=body, headers={"Content-Type": "application/json"})
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (422, "invalid-field")
+    assert [error["param"] for error in problem["errors"]] == (params or ["spec.steps", "spec.model.name"])
+    assert problem["detail"].startswith(f"{problem['param']} is given again: must be given once")
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/price", "/v1/compile", "/v1/keys"])
+def test_every_body_names_its_members_once(api: Api, path: str) -> None:
+    body = {
+        "/v1/completions": b'{"model": "a", "model": "b"}',
+        "/v1/price": b'{"S": 1, "S": 2}',
+        "/v1/compile": b'{"preset": "forge", "preset": "forge"}',
+        "/v1/keys": b'{"name": "a", "name": "b"}',
+    }[path]
+    answer = api.http.post(path, content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["errors"][0]["rule"]) == (422, "must be given once")
+
+
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    "path, body",
+    [
+        ("/v1/jobs", {**TRAIN, LONG: 1}),
+        ("/v1/jobs", {**TRAIN, "spec": {**SPEC, "model": {"name": LONG}}}),
+        ("/v1/jobs", {**TRAIN, "spec": {f"{LONG}{i}": 1 for i in range(30)}}),
+        ("/v1/jobs", {**TRAIN, "metadata": {LONG: "x", "a": LONG}}),
+        ("/v1/jobs", {"kind": LONG, "spec": {}}),
+        ("/v1/price", {"instrument": LONG, LONG: 1}),
+        ("/v1/compile", {"expression": "a" * 9000, "inputs": {}}),
+        ("/v1/compile", {"graph": {LONG: LONG}}),
+        ("/v1/completions", {"model": "m", "stop": [LONG], LONG: LONG}),
+        ("/v1/aliases/a", {"model": LONG}),
+    ],
+)
+def test_a_refusal_does_not_grow_with_what_it_refuses(api: Api, path: str, body: dict[str, Any]) -> None:
+    answer = api.http.request("PUT" if "aliases" in path else "POST", path, json=body)
+    assert 400 <= answer.status_code < 500
+    assert len(answer.content) < 20_000
+    assert all(len(error["param"]) < 250 for error in answer.json()["errors"])
+
+
+def test_names_in_a_path_or_query_are_cut_too(api: Api) -> None:
+    long = "x" * 30_000
+    for path in (
+        f"/v1/jobs/{long}",
+        f"/v1/models/{long}",
+        f"/v1/jobs?{long}=1",
+        f"/v1/jobs?name={long}",
+        f"/{long}",
+        f"/a%00{long}",
+    ):
+        answer = api.http.get(path)
+        assert 400 <= answer.status_code < 500
+        assert len(answer.content) < 12_000, path[:20]

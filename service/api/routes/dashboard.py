@@ -61,7 +61,10 @@ class _Build(StaticFiles):
             raise
 
     def _is_nowhere(self, path: str) -> bool:
-        return self.lookup_path(path)[1] is None
+        try:
+            return self.lookup_path(path)[1] is None
+        except (OSError, ValueError):  # too long for a file's name, or with a zero byte
+            return True
 
 
 def _is_for_a_reader(scope: Scope) -> bool:
