@@ -267,9 +267,38 @@ def drawn(pool: Pool) -> Node:
     return b.add(*[b.mul(b.cast(x, dtype), scale) for x, scale in zip(shifted, scales, strict=True)])
 
 
-def looped(pool: Pool) -> Node | None:
+def nested(pool: Pool, around: Pool, x: Node, turn: Node) -> Node | None:
+    """The result of a loop in the body of another one, over the same shape; now and then as many turns as the
+    other has taken before.
+    """
+    fit = [node for node in around.nodes if node.shape == x.shape and node.dtype is x.dtype]
+    first, constant = (fit[int(pool.random.integers(len(fit)))] for _ in range(2))
+    number, carry, held = b.input((), int64), b.input(x.shape, x.dtype), b.input(x.shape, x.dtype)
+    count = b.cast(number, x.dtype)
+    inner = Pool(pool.random, (1, 1, 1), pool.dtypes, pool.most)
+    inner.nodes = [carry, held, b.broadcast(count, x.shape) if x.shape else count]
+    inner.leaves = []
+    for _ in range(int(pool.random.integers(1, 4))):
+        node = pool.choose((unary, binary, choice))(inner)
+        if node is not None and node.shape == x.shape:
+            inner.nodes.append(node)
+    if inner.leaves:
+        return None
+    last = inner.nodes[-1] if inner.nodes[-1].dtype is x.dtype else b.cast(inner.nodes[-1], x.dtype)
+    stop = b.lt(last, held) if pool.random.random() < 0.4 else None
+    body = LoopBody(number, (carry,), (held,), (last,), (), stop)
+    counted = turn if pool.random.random() < 0.3 else None
+    loop = b.loop(body, (first,), (constant,), int(pool.random.integers(0, 5)), counted)
+    turns = b.item(loop, 0)
+    if pool.random.random() < 0.3 and turns.shape == x.shape:
+        around.nodes.append(b.cast(turns, x.dtype))
+    return b.item(loop, 1)
+
+
+def looped(pool: Pool, nests: bool = False) -> Node | None:
     """A result of a loop whose turns are elementwise over the shape of some node, mostly: now and then a
-    turn does what only a plan within the plan can do. Elements may stop each for itself.
+    turn does what only a plan within the plan can do. Elements may stop each for itself. A turn of one that
+    ``nests`` has a loop of its own.
     """
     x = pool.of((float32, float64, int32, int64))
     if 0 in x.shape:
@@ -292,6 +321,9 @@ def looped(pool: Pool) -> Node | None:
         for k in (0, 3):
             word = b.reshape(b.take(bits, x.rank, k, 1), x.shape)
             inner.nodes.append(b.cast(b.shr(word, b.full(x.shape, uint32, 8)), x.dtype))
+    if nests:
+        own = nested(pool, inner, x, turn)
+        inner.nodes += [] if own is None else [own]
     for _ in range(int(pool.random.integers(2, 9))):
         node = pool.choose((unary, binary, binary, choice, choice, movement))(inner)
         if node is not None and (node.shape == x.shape or pool.random.random() < 0.03):

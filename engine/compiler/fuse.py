@@ -411,7 +411,7 @@ class Fusion:
         anchor = reads[0].source if reads else node
         if len(cluster.places) >= MOST_NODES:
             return self._refuse(anchor, node, f"the kernel already has {MOST_NODES} operations")
-        if node in self.loops and self._turning(cluster) + len(self.loops[node].order) > MOST_TURNING:
+        if node in self.loops and self._turning(cluster) + self.loops[node].operations > MOST_TURNING:
             return self._refuse(
                 anchor, node, f"loops of the kernel would have over {MOST_TURNING} operations"
             )
@@ -452,7 +452,7 @@ class Fusion:
 
     def _turning(self, cluster: Cluster) -> int:
         """The operations in a turn of all loops of a kernel."""
-        return sum(len(self.loops[node].order) for node in cluster.places if node in self.loops)
+        return sum(self.loops[node].operations for node in cluster.places if node in self.loops)
 
     def _join_anywhere(self, cluster: Cluster, candidate: Candidate) -> bool:
         """Adds what has no place; its operands are scalars."""

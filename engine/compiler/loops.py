@@ -1,7 +1,8 @@
 """Loops that a kernel runs for each step of its space: their carries stay in registers.
 
 Such a loop's body is elementwise over the kernel's space, beside scalars that all elements share, rows of
-arrays that a turn picks, and random words. Others are plans within the plan (``nested.py``).
+arrays that a turn picks, random words, and loops like it that stack nothing. Others are plans within the plan
+(``nested.py``).
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class Local:
     """A loop over a space of ``dims``. ``reads`` tells how each node of the body, in ``order``, reads its
     operands: other nodes of the body, or what is outside, which ``outside`` lists.
 
-    ``items`` are the results that are wanted by their number. ``lanes`` is the size of the smallest elements,
-    ``cost`` that of all turns in additions an element.
+    ``items`` are the results that are wanted by their number, ``inner`` the loops in its body. ``lanes`` is
+    the size of the smallest elements, ``cost`` that of all turns in additions an element.
     """
 
     node: Node
@@ -51,9 +52,15 @@ class Local:
     slices: dict[int, Access]
     stop: Access | None
     items: dict[int, Node]
+    inner: dict[Node, Local]
     outside: list[Access]
     lanes: int
     cost: int
+
+    @property
+    def operations(self) -> int:
+        """Those of its body and of the loops in it."""
+        return len(self.order) + sum(local.operations for local in self.inner.values())
 
     def reading(self, instead: Callable[[Access], Access]) -> Local:
         """The same loop, where what is outside is read as ``instead`` says."""
@@ -65,6 +72,7 @@ class Local:
             next=tuple([instead(access) for access in self.next]),
             slices={number: instead(access) for number, access in self.slices.items()},
             stop=None if self.stop is None else instead(self.stop),
+            inner={node: local.reading(instead) for node, local in self.inner.items()},
             outside=[instead(access) for access in self.outside],
         )
 
@@ -87,8 +95,13 @@ def local_loop(node: Node, items: Sequence[Node], read: Callable[[Node], Access]
 
 
 class _Body:
-    def __init__(self, node: Node, items: Sequence[Node], read: Callable[[Node], Access]) -> None:
+    """``around`` is the body that the loop is part of."""
+
+    def __init__(
+        self, node: Node, items: Sequence[Node], read: Callable[[Node], Access], around: _Body | None = None
+    ) -> None:
         self.node = node
+        self.around = around
         self.loop = loop_of(node)
         self.items = {item.attrs[0]: item for item in items}
         body = self.loop.body
@@ -100,13 +113,15 @@ class _Body:
         self.outer = {own: read(x) for own, x in zip(body.constants, self.loop.constants, strict=True)}
         self.init = [read(x) for x in self.loop.carries]
         self.count = None if self.loop.count is None else read(self.loop.count)
-        self.dims = self._dims()
+        self.dims: Dims = self._dims() if around is None else around.dims
         self.params = {body.turn, *body.carries}
         self.inside = {
             node for node in self.order if node not in self.outer and node.op != "constant"
         } | self.params
+        self.registers: set[Node] = self.inside if around is None else self.inside | around.registers
         self.access: dict[Node, Access] = {}
         self.outside: dict[Access, None] = {}
+        self.inner: dict[Node, Local] = {}
 
     def _dims(self) -> Dims:
         """The space: what elements the carries have, or else the slices."""
@@ -123,9 +138,11 @@ class _Body:
             self.access[node] = self._access(node)
             if node in self.params or node not in self.inside or self.access[node].source is not node:
                 continue
-            reads[node] = self._operands(node)
+            if node.op == "item":
+                continue
+            reads[node] = self._loop(node) if node.op == "loop" else self._operands(node)
             order.append(node)
-            if len(order) > MOST_NODES:
+            if len(order) + sum(local.operations for local in self.inner.values()) > MOST_NODES:
                 raise UnfitError(f"its body has more than {MOST_NODES} operations")
         for param in self.params:
             self.access.setdefault(param, whole(param))
@@ -147,6 +164,7 @@ class _Body:
             slices=slices,
             stop=None if body.stop is None else outs[-1],
             items=self.items,
+            inner=self.inner,
             outside=list(self.outside),
             lanes=self._lanes(order),
             cost=self._cost(order),
@@ -160,6 +178,10 @@ class _Body:
             raise UnfitError("it reads nothing")
         if body.lanes and solid(body.lanes) != self.dims:
             raise UnfitError("several elements of a carry stop together")
+        if self.around is not None:
+            if self.stacked:
+                raise UnfitError("a loop in it stacks slices")
+            return
         for number, item in self.items.items():
             shape = item.shape[1:] if number > len(body.carries) else item.shape
             if solid(shape) != self.dims or 0 in item.shape:
@@ -170,11 +192,12 @@ class _Body:
         if any(node.dtype is bfloat16 for node in nodes):
             raise UnfitError("its elements are bfloat16")
         sizes = {node.dtype.size for node in nodes if node.dtype is not bool_}
-        return min(sizes)
+        return min([*sizes, *[local.lanes for local in self.inner.values()]])
 
     def _cost(self, order: Sequence[Node]) -> int:
         turns = self.loop.limit if isinstance(self.loop.limit, int) else NOMINAL_TURNS
-        return turns * sum([1 + OPS[node.op].cost for node in order])
+        inner = sum(local.cost for local in self.inner.values())
+        return turns * (inner + sum([1 + OPS[node.op].cost for node in order]))
 
     # ---- nodes
 
@@ -188,6 +211,18 @@ class _Body:
         if access.source is node:
             raise UnfitError(f"its {node.op} needs a copy")
         return access
+
+    def _loop(self, node: Node) -> list[Access]:
+        """A loop in the body, and what it reads: values of the body, or what is outside of that too."""
+        items = [own for own in self.order if own.op == "item" and self.leaders[own.inputs[0]] is node]
+        local = _Body(node, items, lambda x: self.access[self.leaders[x]], self).local()
+        self.inner[node] = local
+        for access in local.outside:
+            if access.source not in self.inside:
+                self.outside[access] = None
+            elif not access.rows and self._read(node, access) != access:
+                raise UnfitError("its elements are read in another order")
+        return local.outside
 
     def _operands(self, node: Node) -> list[Access]:
         """Of a node that is computed, each as its space needs it."""
@@ -210,7 +245,7 @@ class _Body:
         apart = len(indices) != 1 or bool(solid(node.inputs[1].shape))
         if (
             apart
-            or x.source in self.inside
+            or x.source in self.registers
             or is_anywhere(x.source)
             or x.source.op == "constant"
             or x.windows

@@ -17,24 +17,29 @@ if TYPE_CHECKING:
 
 
 class Turns:
-    """The lines of ``local`` in a stage of ``lowering``. What is outside is loaded before the first turn."""
+    """The lines of ``local`` in a stage of ``lowering``, or in the body of the loop ``around`` it. What is
+    outside is loaded before the first turn.
+    """
 
-    def __init__(self, lowering: Lowering, local: Local, stage: int) -> None:
+    def __init__(self, lowering: Lowering, local: Local, stage: int, around: Turns | None = None) -> None:
         self.lowering = lowering
         self.local = local
         self.stage = stage
+        self.around = around
         self.values: dict[Node, int] = {}
         self.lines: list[Line] = []
         self.drawn: dict[object, tuple[int, ...]] = {}
 
     def run(self) -> dict[int, int]:
-        """Adds the loop to the stage; the values of its results by their number."""
+        """Adds the loop's line; the values of its results by their number."""
         local, new = self.local, self.lowering.new
         for node in (local.turn, *local.carries):
             self.values[node] = new()
         first = [self._outside(access) for access in local.init]
         for node in local.order:
-            if not is_anywhere(node):
+            if node in local.inner:
+                self._nested(local.inner[node])
+            elif not is_anywhere(node):
                 self.values[node] = self._computed(node)
         following = [self._operand(access) for access in local.next]
         carries = [
@@ -58,8 +63,15 @@ class Turns:
         loop = Loop(
             self.values[local.turn], count, limit, tuple(carries), tuple(self.lines), stop, active, stacks
         )
-        self.lowering.lines[self.stage].inner.append(loop)
+        lines = self.lowering.lines[self.stage].inner if self.around is None else self.around.lines
+        lines.append(loop)
         return results | {1 + k: carry.value for k, carry in enumerate(carries[: len(local.carries)])}
+
+    def _nested(self, inner: Local) -> None:
+        """A loop in the body, and the values of its results."""
+        found = Turns(self.lowering, inner, self.stage, self).run()
+        for number, item in inner.items.items():
+            self.values[item] = found[number]
 
     # ---- values
 
@@ -85,6 +97,8 @@ class Turns:
         return self._outside(access)
 
     def _outside(self, access: Access) -> int:
+        if self.around is not None:
+            return self.around._operand(access)
         return self.lowering.operand(access, Place.FULL, self.stage)
 
     def _apply(self, op: str, operands: tuple[int, ...], dtypes: tuple[DType, ...], dtype: DType) -> int:

@@ -226,7 +226,7 @@ def test_random_words_are_computed_where_they_are_read(shape: tuple[int, ...]) -
     check(pool, [total, b.cast(bits, float64), b.sum(total, tuple(range(len(shape))))], [{}])
 
 
-def with_loops(seed: int) -> tuple[Pool, list[Node]]:
+def with_loops(seed: int, nests: bool = False) -> tuple[Pool, list[Node]]:
     """Two loops in a row over one shape, what surrounds them, and gradients through both."""
     random = np.random.default_rng(seed)
     dtype = (float32, float64)[seed % 2]
@@ -234,7 +234,7 @@ def with_loops(seed: int) -> tuple[Pool, list[Node]]:
     pool = Pool(random, sizes, (dtype, dtype, dtype, bool_))
     pool.grow(3)
     while sum(node.op == "item" for node in pool.nodes) < 2:
-        node = looped(pool)
+        node = looped(pool, nests)
         if node is not None:
             pool.nodes.append(node)
     pool.grow(4)
@@ -249,10 +249,16 @@ def test_gradients_of_random_loops(seed: int) -> None:
     check(*with_loops(seed), [{}])
 
 
+@settings(max_examples=3, derandomize=True)
+@draw(seed=st.integers(0, 2**32 - 1))
+def test_gradients_of_random_loops_in_loops(seed: int) -> None:
+    check(*with_loops(seed, nests=True), [{}])
+
+
 @pytest.mark.slow
 @settings(max_examples=15)
-@draw(seed=st.integers(0, 2**32 - 1))
-def test_gradients_of_many_random_loops(seed: int) -> None:
-    pool, targets = with_loops(seed)
+@draw(seed=st.integers(0, 2**32 - 1), nests=st.booleans())
+def test_gradients_of_many_random_loops(seed: int, nests: bool) -> None:
+    pool, targets = with_loops(seed, nests)
     check(pool, targets, [{}])
     compare(Plan(pool.leaves, targets, CPU, remat=0), pool.leaves, targets, CPU, pool.random, {})

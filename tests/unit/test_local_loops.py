@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from plan_graphs import compare
 
+from engine import Graph, Tensor, Turn, loop
 from engine.autodiff.differentiate import differentiate
 from engine.autodiff.merge import merge
 from engine.compiler import plan_cache
@@ -164,6 +165,84 @@ def escape(lanes: int, limit: int) -> tuple[list[Node], list[Node]]:
     zero = b.full((lanes,), float32, 0)
     loop = b.loop(body, (zero, zero), (c_real, c_imaginary), limit)
     return [c_real, c_imaginary], [b.item(loop, k) for k in range(3)]
+
+
+def within(shape: tuple[int, ...], depth: int, slices: bool = False) -> tuple[list[Node], Node]:
+    """Loops in each other: the innermost ones move on by what those around them carry, and by rows."""
+    x, rows = b.input(shape, float32), b.input((5, *shape), float32)
+
+    def turn_of(level: int, carry: Node, held: Node, number: Node) -> tuple[Node, list[Node]]:
+        if not level:
+            return b.add(b.mul(carry, b.full(shape, float32, 0.75)), b.gather(held, (number,), "clamp")), []
+        t, c, k = b.input((), int64), b.input(shape, float32), b.input(held.shape, float32)
+        after, _ = turn_of(level - 1, c, k, t)
+        body = LoopBody(t, (c,), (k,), (after,), (c,) if slices else ())
+        loop = b.loop(body, (carry,), (held,), 3, b.add(number, b.constant(1, int64)))
+        return b.tanh(b.item(loop, 1)), [b.item(loop, 2)] if slices else []
+
+    t, c, k = b.input((), int64), b.input(shape, float32), b.input(rows.shape, float32)
+    after, stacks = turn_of(depth - 1, c, k, t)
+    if stacks:
+        after = b.add(after, b.reduce(stacks[0], "sum", (0,)))
+    return [x, rows], b.item(b.loop(LoopBody(t, (c,), (k,), (after,)), (x,), (rows,), 4), 1)
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_loops_in_a_loop_are_of_its_kernel(depth: int, threads: int) -> None:
+    leaves, out = within((133,), depth)
+    assert homes([out]) == [Cluster]
+    plan = Plan(leaves, [out, b.sum(out, (0,))], CpuDevice(threads))
+    assert plan.source().count("for (; t") == depth
+    targets = [out, b.sum(out, (0,))]
+    compare(plan, leaves, targets, CPU, np.random.default_rng(depth), {}, special=True)
+
+
+def test_gradients_of_loops_in_a_loop_have_the_bits_of_the_interpreter() -> None:
+    leaves, out = within((37,), 2)
+    first = differentiate([out], leaves)
+    second = differentiate([b.sum(b.mul(first[0], first[0]), (0,))], leaves[:1])
+    targets = [out, *first, *second]
+    compare(Plan(leaves, targets, CPU), leaves, targets, CPU, np.random.default_rng(3), {}, special=False)
+
+
+def test_a_loop_with_one_that_stacks_is_a_plan() -> None:
+    leaves, out = within((8,), 2, slices=True)
+    fusion = fused([out])
+    assert homes([out]) == [Hosted]
+    assert "a loop in it stacks slices" in [refusal.reason for refusal in fusion.refusals]
+    compare(Plan(leaves, [out], CPU), leaves, [out], CPU, np.random.default_rng(4), {})
+
+
+def test_elements_stop_by_themselves_in_both_loops() -> None:
+    """Rounds of growth until an element is large, until that took long: with Python's numbers."""
+    start = [0.5, 1.0, 3.0, 7.5, 0.0] * 20
+
+    def outer(turn: Tensor, carries: tuple[Tensor, Tensor]) -> Turn:
+        x, count = carries
+        grown = loop(12, lambda k, z: Turn(z * 1.5 + 0.25, stop=z > 6.0), x)
+        count = count + grown.turns
+        return Turn((grown.carries * 0.125, count), stop=count > 20)
+
+    graph = Graph()
+    with graph:
+        x = graph.input("x", ("n",))
+        result = loop(9, outer, (x, x.astype(int64) * 0))
+    plan = graph.compile([*result.carries, result.turns])
+    (step,) = plan.plan.blueprint.steps
+    assert isinstance(step, FusedStep)
+    assert plan.verify({"x": start})
+    values, counts, turns = (own.tolist() for own in plan.run({"x": start}))
+    for first, value, count, taken in zip(start, values, counts, turns, strict=True):
+        z, total, rounds = first, 0, 0
+        while rounds < 9 and total <= 20:
+            for _ in range(12):
+                large, z, total = z > 6.0, z * 1.5 + 0.25, total + 1
+                if large:
+                    break
+            z, rounds = z * 0.125, rounds + 1
+        assert (count, taken) == (total, rounds)
+        assert value == pytest.approx(z, rel=1e-5)
 
 
 def test_each_element_stops_by_itself() -> None:
