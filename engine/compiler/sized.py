@@ -12,7 +12,8 @@ from engine.core.dim import Dim, evaluate
 from engine.emit.kernel import STRIP, step_elements
 
 CHUNK_COST = 32768  # additions a chunk
-CHUNK_LEAST = 1024  # elements
+CHUNK_LEAST = 1024  # elements, unless they are that many additions:
+CHUNK_MOST = 1 << 22
 
 Sizes = Mapping[str, int]
 
@@ -75,7 +76,8 @@ def _chunks(lowered: Lowered, rows: int, n: int) -> tuple[int, int, int]:
         return rows, STRIP, -(-n // STRIP)
     if kind == "total":
         return rows, n, 1
-    elements = max(CHUNK_LEAST, CHUNK_COST // max(lowered.cost, 1))
+    cost = max(lowered.cost, 1)
+    elements = max(min(CHUNK_LEAST, CHUNK_MOST // cost), CHUNK_COST // cost, STRIP)
     if kind == "blocks":
         down = max(1, block_count(elements))
         return down, n, -(-block_count(n) // down)

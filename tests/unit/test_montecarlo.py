@@ -22,10 +22,14 @@ from engine.normal import inverse_normal
 from engine.pricing import combine, price, price_shard
 from engine.pricing.answer import answer_of
 from engine.pricing.montecarlo.blocks import BLOCK, total
+from engine.pricing.montecarlo.controls import control_of
 from engine.pricing.montecarlo.correlate import root, root_slope
-from engine.pricing.montecarlo.draws import box_muller, key_of, pairs_of_uniforms
+from engine.pricing.montecarlo.draws import box_muller, drawn, key_of, pair_of_uniforms
+from engine.pricing.montecarlo.program import program_of
 from engine.pricing.montecarlo.rotation import _bridge, _components
+from engine.pricing.montecarlo.shifts import wanted
 from engine.pricing.montecarlo.sobol import primitive_polynomials, reversed_directions
+from engine.pricing.montecarlo.walk import walk_of
 from engine.pricing.result import Result
 from engine.pricing.spec import Spec, SpecError, read_spec
 from engine.tensor import Tensor
@@ -60,7 +64,7 @@ def within(result: Result, value: float, slack: float = 0.0) -> bool:
 
 
 def test_uniforms_lie_strictly_inside_the_unit_interval_and_have_its_moments() -> None:
-    first, second = pairs_of_uniforms(key_of(1, 0, 0), 2, 3, BLOCK)
+    first, second = pair_of_uniforms(key_of(1, 0, 0), 0, 2, 6, BLOCK)
     for x in (np.array(first.tolist()), np.array(second.tolist())):
         assert x.min() > 0.0 and x.max() < 1.0
         assert abs(x.mean() - 0.5) < 0.01 and abs(x.var() - 1 / 12) < 0.003
@@ -70,8 +74,14 @@ def test_uniforms_lie_strictly_inside_the_unit_interval_and_have_its_moments() -
 
 
 def test_a_path_gets_the_same_draws_whatever_else_is_drawn() -> None:
-    one, three = (pairs_of_uniforms(key_of(5, 0, 2), blocks, 4, 1024)[0].tolist() for blocks in (1, 3))
-    assert one[0] == three[0]
+    key = key_of(5, 0, 2)
+
+    def draws(blocks: int, count: int) -> Any:
+        return drawn(lambda turn: pair_of_uniforms(key, 0, turn, blocks, 1024), count).tolist()
+
+    alone, among = draws(1, 5), draws(3, 7)
+    assert alone[0] == among[0][:5]
+    assert alone[0][2:4] == [x.tolist()[0] for x in pair_of_uniforms(key, 0, 1, 1, 1024)]
 
 
 def test_the_inverse_normal_is_that_of_wichura() -> None:
@@ -155,6 +165,77 @@ def test_quasi_random_prices_say_their_error_by_scrambles(bridge: str) -> None:
     assert within(found, found.closed_form.value)
     assert found.se < 0.025  # plain paths: 0.064
     assert found.draws is not None and found.draws.rng.startswith("sobol")
+
+
+# ---- walks: paths of which nothing is kept but statistics
+
+WATCHED = {"monitoring": {"kind": "discrete", "n": 13}}
+BENDING = {
+    "r": {"until": [0.3], "values": [0.05, 0.02]},
+    "vol": {"until": [0.4, 0.7], "values": [0.2, 0.3, 0.25]},
+    "q": 0.01,
+}
+WALKED: dict[str, dict[str, Any]] = {
+    "arithmetic mean": ASIAN,
+    "odd dates": {**ASIAN, **BENDING, "averaging": {"kind": "arithmetic", "n": 7, "include_t0": True}},
+    "some fixings": {**ASIAN, "averaging": {"kind": "geometric", "times": [0.2, 0.5, 0.9]}},
+    "strike of the mean": {key: value for key, value in ASIAN.items() if key != "K"},
+    "smallest": {"instrument": "lookback", **CALL, **BENDING, **WATCHED},
+}
+JUMPING = {
+    "out": {**BARRIER, **BENDING},
+    "in": {**BARRIER, "barrier": {"level": 90, "type": "down-in", "rebate": 2.0, "rebate_timing": "expiry"}},
+    "double": {
+        "instrument": "double_barrier",
+        **CALL,
+        **WATCHED,
+        "barrier": {"lower": 85, "upper": 130, "type": "out"},
+    },
+    "no touch": {
+        **{key: CALL[key] for key in ("S", "T", "r", "vol")},
+        **WATCHED,
+        "instrument": "touch",
+        "level": 120,
+        "direction": "up",
+        "payout": 10,
+        "touch": "no",
+    },
+}
+
+
+def is_walked(spec: Spec) -> bool:
+    return walk_of(spec, control_of(spec), wanted(spec.greeks, 1)) is not None
+
+
+def test_the_paths_of_a_walk_never_are_in_memory() -> None:
+    """One kernel draws, steps and pays; with Greeks it goes back as well."""
+    for greeks in ((), ("delta", "vega")):
+        plan: Any = program_of(spec_of(ASIAN, greeks=greeks)).runner.run
+        loops = [line for line in plan.__self__.describe({"blocks": 1}).splitlines() if "loop of" in line]
+        assert len(loops) == (1 if not greeks else 3), loops  # the control has a way back of its own
+        assert "(nested)" not in plan.__self__.describe({"blocks": 1})
+
+
+@pytest.mark.parametrize("name", WALKED)
+def test_a_walk_gives_the_price_and_greeks_of_arrays(name: str) -> None:
+    """A second derivative takes the density, hence arrays of all dates."""
+    first = ("delta", "vega", "rho", "theta")
+    both = (first, (*first, "gamma"))
+    walked, kept = (priced(WALKED[name], greeks=own, control_variate="none") for own in both)
+    assert is_walked(spec_of(WALKED[name], greeks=first))
+    assert not is_walked(spec_of(WALKED[name], greeks=("gamma",)))
+    assert walked.price == pytest.approx(kept.price, rel=1e-11)
+    assert walked.se == pytest.approx(kept.se, rel=1e-9)
+    for greek in first:
+        assert walked.greeks[greek].value == pytest.approx(kept.greeks[greek].value, rel=1e-8), greek
+        assert walked.greeks[greek].se == pytest.approx(kept.greeks[greek].se, rel=1e-6), greek
+
+
+@pytest.mark.parametrize("name", JUMPING)
+def test_a_walk_gives_the_price_of_arrays_where_payoffs_jump(name: str) -> None:
+    walked, kept = priced(JUMPING[name]), priced(JUMPING[name], greeks=("delta",))
+    assert is_walked(spec_of(JUMPING[name]))
+    assert walked.price == pytest.approx(kept.price, rel=1e-11)
 
 
 # ---- the same bits

@@ -11,6 +11,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from engine.pricing.montecarlo.folds import Dates, Fold, How
 from engine.pricing.montecarlo.grid import grid_of, pays_at_hit
 from engine.pricing.montecarlo.paths import Path
 from engine.pricing.spec import Spec
@@ -21,41 +22,19 @@ IMAGES = 4  # on each side: with two levels less than a step's deviation apart, 
 
 
 def touch(path: Path, product: p.Touch) -> Tensor:
-    level = path.number("level", lambda spec: spec.product.level)  # type: ignore[attr-defined]
     paid = path.number("payout", lambda spec: spec.product.payout)  # type: ignore[attr-defined]
-    survival = _survival(
-        path,
-        product.monitoring,
-        level if product.direction == "down" else None,
-        level if product.direction == "up" else None,
-    )
     end = path.discount("expiry", lambda spec: spec.expiry)
     if product.touch == "no":
-        return end * paid * _alive(survival)
+        return end * paid * _alive(path, product)
     if product.timing == "expiry":
-        return end * paid * (1.0 - _alive(survival))
-    return paid * _at_hit(path, survival)
+        return end * paid * (1.0 - _alive(path, product))
+    return paid * _at_hit(path, _survival(path, product))
 
 
-def barrier(path: Path, product: p.Barrier) -> Tensor:
-    rule = product.barrier
-    level = path.number("level", lambda spec: spec.product.barrier.level)  # type: ignore[attr-defined]
-    survival = _survival(
-        path, product.monitoring, None if rule.is_up else level, level if rule.is_up else None
-    )
-    return _option(path, product, survival)
-
-
-def double_barrier(path: Path, product: p.DoubleBarrier) -> Tensor:
-    lower = path.number("lower", lambda spec: spec.product.barrier.lower)  # type: ignore[attr-defined]
-    upper = path.number("upper", lambda spec: spec.product.barrier.upper)  # type: ignore[attr-defined]
-    return _option(path, product, _survival(path, product.monitoring, lower, upper))
-
-
-def _option(path: Path, product: Any, survival: Tensor) -> Tensor:
+def barrier(path: Path, product: p.Barrier | p.DoubleBarrier) -> Tensor:
     """The call or put where it lives, the rebate where it does not."""
     rule = product.barrier
-    alive = _alive(survival)
+    alive = _alive(path, product)
     end = path.discount("expiry", lambda spec: spec.expiry)
     strike = path.number("strike", lambda spec: spec.product.strike)  # type: ignore[attr-defined]
     last = path.last()
@@ -65,20 +44,75 @@ def _option(path: Path, product: Any, survival: Tensor) -> Tensor:
         return value
     rebate = path.number("rebate", lambda spec: spec.product.barrier.rebate)  # type: ignore[attr-defined]
     if pays_at_hit(product):
-        return value + rebate * _at_hit(path, survival)
+        return value + rebate * _at_hit(path, _survival(path, product))
     return value + rebate * end * (1.0 - alive if rule.is_out else alive)
 
 
-def _alive(survival: Tensor) -> Tensor:
+# ---- survival
+
+
+def _levels(at: Dates | Path, product: Any) -> tuple[Tensor | None, Tensor | None]:
+    """The lower and the upper level; None where there is none."""
+    if isinstance(product, p.DoubleBarrier):
+        lower = at.number("lower", lambda spec: spec.product.barrier.lower)  # type: ignore[attr-defined]
+        upper = at.number("upper", lambda spec: spec.product.barrier.upper)  # type: ignore[attr-defined]
+        return lower, upper
+    if isinstance(product, p.Touch):
+        level = at.number("level", lambda spec: spec.product.level)  # type: ignore[attr-defined]
+        return (None, level) if product.direction == "up" else (level, None)
+    level = at.number("level", lambda spec: spec.product.barrier.level)  # type: ignore[attr-defined]
+    return (None, level) if product.barrier.is_up else (level, None)
+
+
+def sees_each_date(spec: Spec) -> bool:
+    """Whether a contract is watched always, or at all simulated dates and not today."""
+    monitoring: Any = spec.product.monitoring  # type: ignore[attr-defined]
+    if monitoring.times is None:
+        return True
+    return not monitoring.include_t0 and set(monitoring.times) == set(grid_of(spec).times)
+
+
+def survival_of(product: Any) -> Fold:
+    """The probability not to touch a level, of a contract that sees each date."""
+
+    def surviving(at: Dates) -> Tensor:
+        lower, upper = _levels(at, product)
+        if product.monitoring.times is None:
+            return _between_dates(at.before, at.log, at.variance, lower, upper)
+        return _inside(at.log, *[None if level is None else level.log() for level in (lower, upper)])
+
+    return Fold("survival", surviving, How.PRODUCT)
+
+
+def _alive(path: Path, product: Any) -> Tensor:
     """The probability to live through all steps, [blocks, paths]."""
-    return survival.squeeze(1) if survival.shape[1] == 1 else survival.prod(1)
+    if sees_each_date(path.numbers.spec):
+        return path.over_dates(survival_of(product))
+    return _survival(path, product).prod(1)
 
 
-def _survival(path: Path, monitoring: Any, lower: Tensor | None, upper: Tensor | None) -> Tensor:
+def _survival(path: Path, product: Any) -> Tensor:
     """The probability not to touch a level in each step, [blocks, dates, paths]; 0 or 1 at single dates."""
+    monitoring, levels = product.monitoring, _levels(path, product)
     if monitoring.times is not None:
-        return _untouched(path, monitoring, lower, upper)
-    x, before, total = path.logs[0], path.before(), path.variance[0]
+        return _inside(path.at_times(monitoring.times, today=monitoring.include_t0), *levels)
+    return _between_dates(path.before(), path.logs[0], path.variance[0], *levels)
+
+
+def _inside(x: Tensor, lower: Tensor | None, upper: Tensor | None) -> Tensor:
+    inside: Tensor | None = None
+    for level, is_inside in ((lower, Tensor.__gt__), (upper, Tensor.__lt__)):
+        if level is not None:
+            own = is_inside(x, level)
+            inside = own if inside is None else inside & own
+    assert inside is not None
+    return inside.astype(x.dtype)
+
+
+def _between_dates(
+    before: Tensor, x: Tensor, total: Tensor, lower: Tensor | None, upper: Tensor | None
+) -> Tensor:
+    """The probability that the bridge from ``before`` to ``x`` of variance ``total`` touches no level."""
     if lower is not None and upper is not None:
         return _between(before - lower.log(), x - lower.log(), (upper / lower).log(), total)
     if upper is not None:
@@ -100,17 +134,6 @@ def _between(start: Tensor, end: Tensor, width: Tensor, total: Tensor) -> Tensor
         survival = term if survival is None else survival + term
     assert survival is not None
     return survival.clamp(0.0, 1.0)
-
-
-def _untouched(path: Path, monitoring: Any, lower: Tensor | None, upper: Tensor | None) -> Tensor:
-    spots = path.at_times(monitoring.times, today=monitoring.include_t0)
-    inside: Tensor | None = None
-    for level, is_inside in ((lower, Tensor.__gt__), (upper, Tensor.__lt__)):
-        if level is not None:
-            own = is_inside(spots, level)
-            inside = own if inside is None else inside & own
-    assert inside is not None
-    return inside.astype(spots.dtype)
 
 
 def _at_hit(path: Path, survival: Tensor) -> Tensor:
@@ -143,6 +166,12 @@ def _hit_times(spec: Spec) -> list[float]:
     return [0.5 * (start + end) for start, end in pairwise(times)]
 
 
+EXTREMES = {
+    True: Fold("largest", lambda at: at.spot, How.MOST),
+    False: Fold("smallest", lambda at: at.spot, How.LEAST),
+}
+
+
 def extreme(path: Path, of_maximum: bool) -> Tensor:
     """The largest or smallest value of the path, [blocks, paths], with what the contract has seen before.
 
@@ -155,9 +184,12 @@ def extreme(path: Path, of_maximum: bool) -> Tensor:
         assert path.uniforms is not None
         spread = ((x - before) * (x - before) + path.variance[0] * path.uniforms.log() * -2.0).sqrt()
         spots = ((x + before + (spread if of_maximum else -spread)) * 0.5).exp()
+        found = spots.max(1) if of_maximum else spots.min(1)
+    elif sees_each_date(path.numbers.spec):
+        found = path.over_dates(EXTREMES[of_maximum])
     else:
         spots = path.at_times(monitoring.times)
-    found = spots.max(1) if of_maximum else spots.min(1)
+        found = spots.max(1) if of_maximum else spots.min(1)
     pick = Tensor.maximum if of_maximum else Tensor.minimum
     if product.extreme is not None:
         found = pick(found, path.number("extreme", lambda spec: spec.product.extreme))  # type: ignore[attr-defined]

@@ -54,7 +54,7 @@ def _first_block(spec: Spec) -> tuple[list[list[float]], list[float]]:
         zero = graph.input("zero", (blocks, 1), float64)
         assert spec.simulation is not None
         factors = draw_factors(numbers, spec.simulation, blocks, needs_of(spec))
-        path = dynamics_of(spec).simulate(numbers, Shifts(), factors)
+        path = dynamics_of(spec).simulate(numbers, factors, Shifts())
         targets = [path.spots(0), payoff(path) + zero]
     feeds = numbers.feeds(spec, graph.names(targets))
     found: list[tuple[Tensor, Tensor]] = []

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.pricing.analytic.exact import exact
 from engine.pricing.montecarlo import payoffs
+from engine.pricing.montecarlo.folds import Fold
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.paths import Path
 from engine.pricing.montecarlo.tilt import is_tilted
@@ -25,6 +26,8 @@ class Control:
     payoff: Callable[[Path], Tensor]
     mean: Callable[[Spec, Sequence[str]], Mapping[str, float]]
     """By the names of the answer; ``price`` is the mean itself."""
+    folds: tuple[Fold, ...] = ()
+    """What the payoff takes from the dates on the way."""
 
 
 def control_of(spec: Spec) -> Control | None:
@@ -128,6 +131,11 @@ def _with_geometric_basket(spec: Spec) -> Spec:
     return replace(spec, product=replace(spec.product, mean="geometric"))  # type: ignore[call-arg]
 
 
-_GEOMETRIC = Control("the geometric average", _geometric_asian, _known(_with_geometric_average))
+_GEOMETRIC = Control(
+    "the geometric average",
+    _geometric_asian,
+    _known(_with_geometric_average),
+    (payoffs.FIXINGS["geometric"],),
+)
 _EUROPEAN = Control("the European option", _european, _known(_with_last_exercise))
 _BASKET = Control("the geometric mean", _geometric_basket, _known(_with_geometric_basket))

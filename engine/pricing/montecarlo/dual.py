@@ -48,7 +48,7 @@ def upper_bound(spec: Spec) -> Estimate:
         blocks = graph.symbol("blocks")
         zero = graph.input("zero", (blocks, 1), float64)
         factors = draw_factors(numbers, settings, blocks, needs)
-        bound = _gap(dynamics_of(spec).simulate(numbers, Shifts(), factors)) + zero
+        bound = _gap(dynamics_of(spec).simulate(numbers, factors, Shifts())) + zero
     plan = graph.compile([bound])
     feeds = numbers.feeds(spec, plan.names)
     rows: list[Row] = []

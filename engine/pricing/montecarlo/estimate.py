@@ -8,6 +8,7 @@ from math import inf, isfinite, sqrt
 
 from engine.pricing.montecarlo.blocks import BLOCK, Row, total
 
+ROUNDING = 1e-26  # relative to a square
 PILOT = 2**14 // BLOCK  # blocks whose sums fix the coefficients of the control
 
 
@@ -23,12 +24,13 @@ class Mean:
 class Rule:
     """How sums become means: which sums there are, and what is known of the control.
 
-    ``known`` holds the control's mean of each column, or None without a control. A coefficient is that of the
-    first 2¹⁴ samples: later ones do not change it, so it adds no bias that more paths would keep.
+    ``known`` holds the control's mean of each column (None where that is not known, hence of no use), or is
+    None without a control. A coefficient is that of the first 2¹⁴ samples: later ones do not change it, so it
+    adds no bias that more paths would keep.
     """
 
     columns: int
-    known: tuple[float, ...] | None
+    known: tuple[float | None, ...] | None
 
     @property
     def sums(self) -> int:
@@ -52,7 +54,7 @@ def means(rows: Sequence[Row], counts: Sequence[int], rule: Rule) -> list[Mean]:
             b, x = coefficients[k], own[2] / n
             spread = own[3] / n - x * x
             variance += b * b * spread - 2.0 * b * (own[4] / n - x * y)
-            y -= b * (x - rule.known[k])
+            y -= b * (x - (rule.known[k] or 0.0))
         se = sqrt(max(variance, 0.0) / (n - 1)) if n > fitted else inf
         found.append(Mean(y, se))
     return found
@@ -92,7 +94,7 @@ def _replicate(rows: Sequence[Row], points: int, rule: Rule, coefficients: Seque
     if rule.known is None:
         return [own[0] / points for own in columns]
     return [
-        own[0] / points - b * (own[2] / points - known)
+        own[0] / points - b * (own[2] / points - (known or 0.0))
         for own, b, known in zip(columns, coefficients, rule.known, strict=True)
     ]
 
@@ -103,15 +105,19 @@ def _columns(sums: Row, rule: Rule) -> list[Row]:
 
 
 def _coefficients(rows: Sequence[Row], counts: Sequence[int], rule: Rule) -> list[float]:
-    """The least squares slope of each column on its control in the pilot; 0 where that stands still."""
+    """The least squares slope of each column on its control in the pilot; 0 where that has no known mean, or
+    stands still: beside the control's price, what is left of its spread is rounding.
+    """
     if rule.known is None:
         return []
     n = sum(counts[:PILOT])
+    columns = _columns(total(rows[:PILOT]), rule)
+    least = ROUNDING * columns[0][3] / n
     found = []
-    for y, _, x, xx, xy in _columns(total(rows[:PILOT]), rule):
+    for (y, _, x, xx, xy), known in zip(columns, rule.known, strict=True):
         spread = xx / n - (x / n) ** 2
-        slope = (xy / n - (x / n) * (y / n)) / spread if spread > 1e-14 * xx / n else 0.0
-        found.append(slope if isfinite(slope) else 0.0)
+        slope = (xy / n - (x / n) * (y / n)) / spread if spread > max(1e-14 * xx / n, least) else 0.0
+        found.append(slope if isfinite(slope) and known is not None else 0.0)
     return found
 
 

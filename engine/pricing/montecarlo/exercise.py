@@ -192,7 +192,7 @@ def _calibration_paths(spec: Spec) -> tuple[list[list[Tensor]], list[Tensor]]:
         blocks = graph.symbol("blocks")
         zero = graph.input("zero", (blocks, 1, 1), float64)
         factors = draw_factors(numbers, settings, blocks, needs)
-        path = dynamics_of(spec).simulate(numbers, Shifts(), factors)
+        path = dynamics_of(spec).simulate(numbers, factors, Shifts())
         outputs = [*[x + zero for x in _sorted(path)], _gain(path, spec.product) + zero]
     plan = graph.compile(outputs)
     feeds = numbers.feeds(spec, plan.names)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.core.dim import Dim
 from engine.core.dtype import float32, uint32
 from engine.normal import inverse_normal
-from engine.pricing.montecarlo.draws import Layout, box_muller, pairs_of_uniforms
+from engine.pricing.montecarlo.draws import Layout, box_muller, drawn, pair_of_uniforms
 from engine.pricing.montecarlo.numbers import Numbers
 from engine.pricing.montecarlo.rotation import rotation_of
 from engine.pricing.montecarlo.sobol import sobol_uniforms
@@ -63,27 +63,25 @@ def draw_factors(numbers: Numbers, settings: Simulation, blocks: Dim, needs: Nee
 
 def _philox(numbers: Numbers, settings: Simulation, blocks: Dim, layout: Layout) -> tuple[Tensor, Tensor]:
     key = numbers.graph.input("key", (2,), uint32)
-    to_normals = box_muller if settings.normals == "box_muller" else _inverses
     if layout.is_single:
-        z = cat(list(to_normals(*pairs_of_uniforms(key, blocks, 1, layout.lanes // 2))), 2)
+        halves = pair_of_normals(settings, key, 0, blocks, layout.lanes // 2)
+        z = cat(list(halves), 1).unsqueeze(1)
         return _matched(z) if settings.moment_matching else z, z[:, :0]
-    first, second = pairs_of_uniforms(key, blocks, layout.pairs, layout.lanes)
-    pairs = (layout.normals + 1) // 2
-    z = _joined(*to_normals(first[:, :pairs], second[:, :pairs]), layout.normals)
-    rest = _joined(first[:, pairs:], second[:, pairs:], layout.uniforms) if layout.uniforms else z[:, :0]
-    if settings.moment_matching:
-        z = _matched(z)
-    return z, rest
+    z = drawn(lambda turn: pair_of_normals(settings, key, turn, blocks, layout.lanes), layout.normals)
+    rest = z[:, :0]
+    if layout.uniforms:
+        rest = drawn(lambda turn: pair_of_uniforms(key, 1, turn, blocks, layout.lanes), layout.uniforms)
+    return _matched(z) if settings.moment_matching else z, rest
 
 
-def _inverses(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+def pair_of_normals(
+    settings: Simulation, key: Tensor, turn: Tensor | int, blocks: Dim, lanes: int
+) -> tuple[Tensor, Tensor]:
+    """Pair ``turn`` of the normals of each path, [blocks, lanes]."""
+    first, second = pair_of_uniforms(key, 0, turn, blocks, lanes)
+    if settings.normals == "box_muller":
+        return box_muller(first, second)
     return inverse_normal(first), inverse_normal(second)
-
-
-def _joined(first: Tensor, second: Tensor, count: int) -> Tensor:
-    """All first halves of the pairs, then the second halves, cut to ``count``."""
-    both = cat([first, second], 1)
-    return both if both.shape[1] == count else both[:, :count]
 
 
 def _matched(z: Tensor) -> Tensor:

@@ -72,13 +72,16 @@ def refusal(spec: Spec, column: Wanted) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What samples are made of: draws, dynamics and payoff, for arrays of ``shape`` [blocks, 1, paths]."""
+    """What samples are made of: paths and their payoff, for arrays of ``shape`` [blocks, 1, paths]. Densities
+    are those of paths that ``dynamics`` make of ``factors``; a walk has none.
+    """
 
     numbers: Numbers
-    dynamics: Dynamics
-    factors: Factors
+    simulate: Callable[[Shifts], Path]
     pays: Pays
     shape: tuple[Any, int, int]
+    dynamics: Dynamics
+    factors: Factors | None = None
 
     @property
     def graph(self) -> Graph:
@@ -97,7 +100,7 @@ class Scene:
 def samples(scene: Scene, columns: Sequence[Wanted]) -> list[Tensor]:
     """The payoff of each path, then its part of each Greek, [blocks, paths]."""
     if not columns:
-        return [scene.pays(scene.dynamics.simulate(scene.numbers, Shifts(), scene.factors))]
+        return [scene.pays(scene.simulate(Shifts()))]
     along = scene.lanes(columns)
     second = any(len(column.shifts) > 1 for column in columns)
     beside, ratio = along, None
@@ -105,25 +108,27 @@ def samples(scene: Scene, columns: Sequence[Wanted]) -> list[Tensor]:
         y = _weighted(scene, along)
     elif second:
         beside = scene.lanes(columns, "density ")
+        assert scene.factors is not None
         found = scene.dynamics.density(scene.numbers, beside, scene.factors)
         assert found is not None
         normals, ratio = found
-        y = _along(scene, along, replace(scene.factors, normals=[normals, *scene.factors.normals[1:]]))
+        moved = replace(scene.factors, normals=[normals, *scene.factors.normals[1:]])
+        y = _along(scene, scene.dynamics.simulate(scene.numbers, moved, along))
     else:
-        y = _along(scene, along, scene.factors)
+        y = _along(scene, scene.simulate(along))
     return [y, *_derivatives(scene, y, columns, (along, beside), ratio)]
 
 
-def _along(scene: Scene, shifts: Shifts, factors: Factors) -> Tensor:
-    """The payoff of paths that move with the market."""
-    path = scene.dynamics.simulate(scene.numbers, shifts, factors)
+def _along(scene: Scene, path: Path) -> Tensor:
+    """The payoff of a path that moves with the market."""
     y = scene.pays(path)
     return y if path.weight is None else y * path.weight
 
 
 def _weighted(scene: Scene, shifts: Shifts) -> Tensor:
     """The payoff of fixed paths times their density over what it was: a derivative of it is a sample."""
-    here = scene.dynamics.simulate(scene.numbers, Shifts(), scene.factors)
+    assert scene.factors is not None
+    here = scene.simulate(Shifts())
     found = scene.dynamics.density(scene.numbers, shifts, scene.factors)
     assert found is not None
     fixed = replace(here, logs=[x.detach() for x in here.logs], shifts=shifts)

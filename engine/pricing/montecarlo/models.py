@@ -49,7 +49,7 @@ class Dynamics:
     returns: Callable[[Numbers, Shifts, Factors], list[Return]] | None = None
     path: Callable[[Numbers, Shifts, Factors, Tensor], tuple[Tensor, Tensor]] | None = None
 
-    def simulate(self, numbers: Numbers, shifts: Shifts, factors: Factors) -> Path:
+    def simulate(self, numbers: Numbers, factors: Factors, shifts: Shifts) -> Path:
         """The path that the factors make in the shifted market, at the contract's times."""
         assets, times = numbers.spec.market.assets, grid_of(numbers.spec).times
         starts = [start(numbers, shifts, asset) for asset in range(assets)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from engine.core.dtype import DType
 from engine.pricing.spec import Spec
@@ -13,15 +14,29 @@ Getter = Callable[[Spec], float]
 Getters = Callable[[Spec], Sequence[float]]
 
 
+class Inputs(Protocol):
+    """The numbers of a request, those of dates for all of them or for one."""
+
+    @property
+    def spec(self) -> Spec: ...
+    def scalar(self, name: str, get: Getter) -> Tensor: ...
+    def column(self, name: str, get: Getters) -> Tensor: ...
+
+
 class Numbers:
     """Inputs of a graph by name, and how each is read from a request of the form that is recorded."""
 
     def __init__(self, graph: Graph, spec: Spec, dtype: DType) -> None:
         self.graph = graph
-        self.spec = spec
+        self._spec = spec
         self.dtype = dtype
         self._inputs: dict[str, Tensor] = {}
         self._getters: dict[str, tuple[Getters, tuple[int, ...], DType]] = {}
+
+    @property
+    def spec(self) -> Spec:
+        """The request that is recorded."""
+        return self._spec
 
     def scalar(self, name: str, get: Getter) -> Tensor:
         """A number."""
@@ -32,11 +47,11 @@ class Numbers:
 
         With ``dates`` they are not asked for while the graph is recorded.
         """
-        return self._input(name, get, (dates or len(get(self.spec)), 1))
+        return self._input(name, get, (dates or len(get(self._spec)), 1))
 
     def matrix(self, name: str, get: Getters, rows: int) -> Tensor:
         """A matrix with ``rows`` rows, row by row."""
-        return self._input(name, get, (rows, len(get(self.spec)) // rows))
+        return self._input(name, get, (rows, len(get(self._spec)) // rows))
 
     def table(self, name: str, get: Getters, dtype: DType, shape: tuple[int, ...]) -> Tensor:
         """Numbers of another dtype."""

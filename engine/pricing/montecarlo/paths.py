@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 from engine.pricing.montecarlo.correlate import root, root_slope
+from engine.pricing.montecarlo.folds import Fold
 from engine.pricing.montecarlo.grid import grid_of
-from engine.pricing.montecarlo.numbers import Numbers
+from engine.pricing.montecarlo.numbers import Getter, Getters, Inputs, Numbers
 from engine.pricing.montecarlo.shifts import Shifts, pairs_of
 from engine.pricing.spec import Spec
 from engine.tensor import Tensor, cat
@@ -20,7 +22,8 @@ class Path:
     ``start`` is the logarithm today, ``variance`` what the logarithm gathers from one time to the next: both
     broadcast against [blocks, 1, paths] and [blocks, dates, paths]. ``levels`` are the assets themselves
     where they may fall to zero or below, so that logarithms do not tell all. ``weight`` has the value 1 and
-    the derivative of the probability of what was drawn beside normals, [blocks, paths].
+    the derivative of the probability of what was drawn beside normals, [blocks, paths]. A path that was
+    walked date by date has its last date alone, and what was ``folded`` on the way.
     """
 
     times: tuple[float, ...]
@@ -32,6 +35,7 @@ class Path:
     uniforms: Tensor | None = None
     levels: Sequence[Tensor] | None = None
     weight: Tensor | None = None
+    folded: Mapping[str, Tensor] | None = None
 
     def spots(self, asset: int = 0) -> Tensor:
         """The asset at the contract's times, [blocks, dates, paths]."""
@@ -44,6 +48,13 @@ class Path:
     def last(self, asset: int = 0) -> Tensor:
         """The asset at the last time, [blocks, paths]."""
         return self.at(len(self.times) - 1, asset)
+
+    def over_dates(self, fold: Fold) -> Tensor:
+        """What a fold makes of all dates, [blocks, paths]."""
+        if self.folded is not None:
+            return self.folded[fold.name]
+        values = fold.of(_AllDates(self))
+        return values.squeeze(1) if values.shape[1] == 1 else fold.how.value.whole(values)
 
     def at_times(self, times: Sequence[float], asset: int = 0, *, today: bool = False) -> Tensor:
         """The asset at some of the times, and today before them if asked, [blocks, dates, paths]."""
@@ -80,6 +91,35 @@ class Path:
             first = later * self.numbers.scalar("rate now", lambda spec: spec.market.rate.values[0])
             exponent = first if exponent is None else exponent + first
         return factor if exponent is None else factor * _per_path((-exponent).exp())
+
+
+@dataclass(frozen=True, slots=True)
+class _AllDates:
+    """All dates of a path at once."""
+
+    path: Path
+
+    @property
+    def log(self) -> Tensor:
+        return self.path.logs[0]
+
+    @property
+    def before(self) -> Tensor:
+        return self.path.before()
+
+    @property
+    def spot(self) -> Tensor:
+        return self.path.spots()
+
+    @property
+    def variance(self) -> Tensor:
+        return self.path.variance[0]
+
+    def number(self, name: str, get: Getter) -> Tensor:
+        return self.path.number(name, get)
+
+    def column(self, name: str, get: Getters) -> Tensor:
+        return self.path.numbers.column(name, get)
 
 
 def _per_path(x: Tensor) -> Tensor:
@@ -126,37 +166,53 @@ def _first(spec: Spec) -> list[float]:
     return [1.0, *[0.0] * (len(grid_of(spec).times) - 1)]
 
 
-def carry(numbers: Numbers, shifts: Shifts, asset: int) -> Tensor:
+def carry(numbers: Inputs, shifts: Shifts, asset: int) -> Tensor:
     """The integral of r - q over each step."""
     carried = over_steps(lambda spec, begin, end: spec.market.carry(asset, begin, end))
-    total = numbers.column(f"carry {asset}", carried)
+    total, more = numbers.column(f"carry {asset}", carried), carry_shift(numbers, shifts, asset)
+    return total if more is None else total + more
+
+
+def carry_shift(numbers: Inputs, shifts: Shifts, asset: int) -> Tensor | None:
+    """What the shifts add to it."""
+    parts = []
     rate, dividend, later = shifts.get("rate"), shifts.get("yield", asset), shifts.get("time")
     if rate is not None:
-        total = total + rate * numbers.column("dt", _durations)
+        parts.append(rate * numbers.column("dt", _durations))
     if dividend is not None:
-        total = total - dividend * numbers.column("dt", _durations)
+        parts.append(-(dividend * numbers.column("dt", _durations)))
     if later is not None:
         now = numbers.scalar(
             f"carry now {asset}",
             lambda spec: spec.market.rate.values[0] - spec.market.yields[asset].values[0],
         )
-        total = total + later * now * numbers.column("first", _first)
-    return total
+        parts.append(later * now * numbers.column("first", _first))
+    return _added(parts)
 
 
-def variance(numbers: Numbers, shifts: Shifts, asset: int) -> Tensor:
+def variance(numbers: Inputs, shifts: Shifts, asset: int) -> Tensor:
     """The integral of the squared volatility over each step."""
     gathered = over_steps(lambda spec, begin, end: spec.market.variance(asset, begin, end))
+    total, more = numbers.column(f"variance {asset}", gathered), variance_shift(numbers, shifts, asset)
+    return total if more is None else total + more
+
+
+def variance_shift(numbers: Inputs, shifts: Shifts, asset: int) -> Tensor | None:
+    """What the shifts add to it."""
     twice_vol = over_steps(lambda spec, begin, end: 2.0 * spec.market.vols[asset].integral(begin, end))
-    total = numbers.column(f"variance {asset}", gathered)
+    parts = []
     vol, later = shifts.get("vol", asset), shifts.get("time")
     if vol is not None:
-        total = total + vol * numbers.column(f"twice vol {asset}", twice_vol)
-        total = total + vol * vol * numbers.column("dt", _durations)
+        parts.append(vol * numbers.column(f"twice vol {asset}", twice_vol))
+        parts.append(vol * vol * numbers.column("dt", _durations))
     if later is not None:
         now = numbers.scalar(f"variance now {asset}", lambda spec: spec.market.vols[asset].values[0] ** 2)
-        total = total + later * now * numbers.column("first", _first)
-    return total
+        parts.append(later * now * numbers.column("first", _first))
+    return _added(parts)
+
+
+def _added(parts: Sequence[Tensor]) -> Tensor | None:
+    return reduce(Tensor.__add__, parts) if parts else None
 
 
 def start(numbers: Numbers, shifts: Shifts, asset: int) -> Tensor:

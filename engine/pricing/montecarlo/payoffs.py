@@ -15,7 +15,8 @@ from engine.pricing.montecarlo import barriers
 from engine.pricing.montecarlo.custom import custom
 from engine.pricing.montecarlo.draws import normal_cdf
 from engine.pricing.montecarlo.exercise import exercised
-from engine.pricing.montecarlo.grid import grid_of
+from engine.pricing.montecarlo.folds import Dates, Fold, How
+from engine.pricing.montecarlo.grid import grid_of, pays_at_hit
 from engine.pricing.montecarlo.paths import Path
 from engine.pricing.spec import BlackScholes, Heston, Spec
 from engine.pricing.spec import products as p
@@ -28,6 +29,22 @@ def payoff(path: Path) -> Tensor:
     """The discounted payoff of the request's product."""
     product = path.numbers.spec.product
     return _PAYOFFS[type(product)](path, product)
+
+
+def folds_of(spec: Spec) -> tuple[Fold, ...] | None:
+    """What a payoff takes from the dates on the way; None where it takes more than such folds."""
+    match spec.product:
+        case p.Asian(averaging=averaging):
+            return (FIXINGS[averaging.kind],)
+        case (p.Barrier() | p.DoubleBarrier() | p.Touch()) as own if barriers.sees_each_date(
+            spec
+        ) and not pays_at_hit(own):
+            return (barriers.survival_of(own),)
+        case p.Lookback() as own if own.monitoring.times is not None and barriers.sees_each_date(spec):
+            return (barriers.EXTREMES[own.of_maximum],)
+        case p.VarianceSwap(monitoring=monitoring) if monitoring.times is not None:
+            return (SQUARES,)
+    return None
 
 
 def at_expiry(path: Path) -> Tensor:
@@ -109,16 +126,24 @@ def asian(path: Path, product: p.Asian) -> Tensor:
 def averaged(path: Path, kind: str) -> Tensor:
     """The arithmetic or geometric mean of a request's fixings, [blocks, paths]."""
     averaging: Any = path.numbers.spec.product.averaging  # type: ignore[attr-defined]
-    values = path.logs[0] if kind == "geometric" else path.spots()
     begin = path.start[0] if kind == "geometric" else path.start[0].exp()
     begin = begin.squeeze(1) if begin.ndim == 3 else begin
-    weights = path.numbers.column("fixing weights", lambda spec: _weights(spec)[1:])
-    total = (values * weights).sum(1)
+    total = path.over_dates(FIXINGS[kind])
     if averaging.times is None or 0.0 in averaging.times:
         total = total + begin * path.number("fixing weight today", lambda spec: _weights(spec)[0])
     if averaging.past_count > 0.0:
         total = total + path.number("past share", _past_share)
     return total.exp() if kind == "geometric" else total
+
+
+def _fixed(value: Callable[[Dates], Tensor]) -> Callable[[Dates], Tensor]:
+    return lambda at: value(at) * at.column("fixing weights", lambda spec: _weights(spec)[1:])
+
+
+FIXINGS = {
+    "arithmetic": Fold("arithmetic mean", _fixed(lambda at: at.spot), How.SUM),
+    "geometric": Fold("geometric mean", _fixed(lambda at: at.log), How.SUM),
+}
 
 
 def _weights(spec: Spec) -> list[float]:
@@ -178,13 +203,16 @@ def cliquet(path: Path, product: p.Cliquet) -> Tensor:
     return at_expiry(path) * number("notional", lambda spec: spec.product.notional) * total  # type: ignore[attr-defined]
 
 
+SQUARES = Fold("squared returns", lambda at: (at.log - at.before) * (at.log - at.before), How.SUM)
+
+
 def variance_swap(path: Path, product: p.VarianceSwap) -> Tensor:
     if product.monitoring.times is None and isinstance(path.numbers.spec.model, BlackScholes | Heston):
         gathered = path.variance[0] + path.logs[0] * 0.0  # the integral itself
+        total = gathered.sum(1)
     else:
-        steps = path.logs[0] - path.before()
-        gathered = steps * steps
-    spread = gathered.sum(1) / path.number("expiry", lambda spec: spec.expiry)
+        total = path.over_dates(SQUARES)
+    spread = total / path.number("expiry", lambda spec: spec.expiry)
     notional = path.number("notional", lambda spec: spec.product.notional)  # type: ignore[attr-defined]
     return at_expiry(path) * notional * (spread - strike(path))
 
@@ -326,7 +354,7 @@ _PAYOFFS: dict[type[p.Product], Payoff] = {
     p.Touch: barriers.touch,
     p.Asian: asian,
     p.Barrier: barriers.barrier,
-    p.DoubleBarrier: barriers.double_barrier,
+    p.DoubleBarrier: barriers.barrier,
     p.Lookback: lookback,
     p.ForwardStart: forward_start,
     p.Cliquet: cliquet,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -24,6 +25,7 @@ from engine.pricing.montecarlo.payoffs import payoff
 from engine.pricing.montecarlo.settings import settings_of
 from engine.pricing.montecarlo.shifts import Wanted, wanted
 from engine.pricing.montecarlo.tilt import is_tilted, tilted
+from engine.pricing.montecarlo.walk import Draws, walk_of
 from engine.pricing.spec import Spec
 from engine.pricing.spec.fields import Constants
 from engine.record import Graph
@@ -99,14 +101,21 @@ def _record(spec: Spec) -> Program:
         numbers = Numbers(graph, spec, float32 if settings.precision == "float32" else float64)
         blocks = graph.symbol("blocks")
         counted = graph.input("counted", (blocks, 1), float64)
-        factors = draw_factors(numbers, settings, blocks, needs)
-        lanes = needs.layout.lanes
+        lanes, dynamics = needs.layout.lanes, dynamics_of(spec)
         shape = (blocks, 1, lanes * (2 if settings.antithetic else 1))
         pays = [payoff] if control is None else [payoff, control.payoff]
-        if is_tilted(spec):
-            factors, weight = tilted(numbers, factors)
-            pays = [_times(own, weight) for own in pays]
-        scenes = [Scene(numbers, dynamics_of(spec), factors, own, shape) for own in pays]
+        walk = walk_of(spec, control, columns)
+        if walk is not None:
+            draws = Draws.of(numbers, settings, blocks, lanes)
+            simulate = partial(walk.simulate, numbers, draws)
+            scenes = [Scene(numbers, simulate, own, shape, dynamics) for own in pays]
+        else:
+            factors = draw_factors(numbers, settings, blocks, needs)
+            if is_tilted(spec):
+                factors, weight = tilted(numbers, factors)
+                pays = [_times(own, weight) for own in pays]
+            simulate = partial(dynamics.simulate, numbers, factors)
+            scenes = [Scene(numbers, simulate, own, shape, dynamics, factors) for own in pays]
         found = [[_paired(x, shape[2], lanes) for x in samples(own, columns)] for own in scenes]
         by_column = list(zip(*found, strict=True))
         if lanes == BLOCK:
@@ -114,7 +123,8 @@ def _record(spec: Spec) -> Program:
         else:  # the zero tells how many blocks there are
             outputs = [x + counted * 0.0 for column in by_column for x in column]
     summing = None if lanes == BLOCK else _summing(len(by_column), len(pays))
-    return Program(_runner(graph, outputs), numbers, columns, control, needs, summing)
+    runner = _runner(graph, outputs, is_short=walk is not None)
+    return Program(runner, numbers, columns, control, needs, summing)
 
 
 def _times(pays: Callable[[Path], Tensor], weight: Tensor) -> Callable[[Path], Tensor]:
@@ -131,10 +141,9 @@ def _summing(columns: int, each: int) -> Runner:
     return _runner(graph, outputs)
 
 
-def _runner(graph: Graph, outputs: list[Tensor]) -> Runner:
+def _runner(graph: Graph, outputs: list[Tensor], is_short: bool = False) -> Runner:
     """A plan, or node by node where a path has too many different steps to compile them all."""
-    nodes = graph.text(outputs).count("\n")
-    if nodes <= MOST_COMPILED:
+    if is_short or graph.text(outputs).count("\n") <= MOST_COMPILED:
         plan = graph.compile(outputs)
         return Runner(tuple(plan.names), plan.run)
     names = tuple(graph.names(outputs))

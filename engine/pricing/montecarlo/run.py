@@ -197,7 +197,7 @@ class _Plan:
         known = None
         if program.control is not None:
             mean = program.control.mean(self.spec, names)
-            known = tuple(mean[name] for name in ("price", *names))
+            known = tuple([mean.get(name) for name in ("price", *names)])
         return Rule(1 + len(names), known)
 
     def _means(self, rows: Sequence[Row], counts: Sequence[int], rule: Rule) -> list[Mean]:
