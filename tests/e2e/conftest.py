@@ -5,8 +5,12 @@ Playwright's event loop runs in this thread as long as the browser does, so neit
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +59,25 @@ def system(shared_system: System) -> Iterator[System]:
     """The service; jobs that a test leaves unfinished are ended."""
     yield shared_system
     shared_system.end_all()
+
+
+@pytest.fixture
+def start_lane(system: System) -> Iterator[Callable[[str], None]]:
+    """Starts a real worker of a lane."""
+    with ExitStack() as stack:
+
+        def start(lane: str) -> None:
+            environment = {
+                **os.environ,
+                **system.environment,
+                "PYTHONPATH": str(ROOT),
+                "GRADMILL_THREADS": "1",
+            }
+            command = [sys.executable, "-m", "workers.lane", lane]
+            process = stack.enter_context(subprocess.Popen(command, env=environment, cwd=ROOT))
+            stack.callback(process.terminate)
+
+        yield start
 
 
 @pytest.fixture

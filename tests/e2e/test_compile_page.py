@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,6 @@ pytest.importorskip("playwright.sync_api", reason="needs the package playwright"
 from playwright.sync_api import expect
 
 OpenPage = Callable[..., Any]
-ROOT = Path(__file__).parents[2]
 SPEC = {
     "expression": "relu(a + b) * c",
     "inputs": {name: {"shape": [20, 30]} for name in "abc"},
@@ -186,19 +182,10 @@ def test_programs_of_a_table_are_chosen(system: System, open_page: OpenPage) -> 
     expect(table.get_by_role("row").nth(1)).to_contain_text("2 ms")
 
 
-@pytest.fixture
-def lane(system: System) -> Iterator[subprocess.Popen[bytes]]:
-    """A real batch worker."""
-    environment = {**os.environ, **system.environment, "PYTHONPATH": str(ROOT), "GRADMILL_THREADS": "1"}
-    command = [sys.executable, "-m", "workers.lane", BATCH]
-    with subprocess.Popen(command, env=environment, cwd=ROOT) as process:
-        yield process
-        process.terminate()
-
-
 def test_an_expression_is_compiled_from_the_form(
-    system: System, lane: subprocess.Popen[bytes], open_page: OpenPage
+    system: System, start_lane: Callable[[str], None], open_page: OpenPage
 ) -> None:
+    start_lane(BATCH)
     page = open_page(f"{system.url}/compile")
     for number in (1, 2, 3):
         page.get_by_label(f"Sizes of input {number}").fill("40, 50")

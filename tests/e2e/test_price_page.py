@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,7 +15,6 @@ pytest.importorskip("playwright.sync_api", reason="needs the package playwright"
 from playwright.sync_api import expect
 
 OpenPage = Callable[..., Any]
-ROOT = Path(__file__).parents[2]
 CONTRACT = {"instrument": "european", "type": "call", "S": 100, "K": 100, "T": 1, "r": 0.05, "vol": 0.2}
 FAN = {
     "times": [0.0, 0.5, 1.0],
@@ -80,19 +75,10 @@ def test_the_estimate_follows_the_paths_and_ends_as_an_answer(
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
-@pytest.fixture
-def lane(system: System) -> Iterator[subprocess.Popen[bytes]]:
-    """A real quick worker."""
-    environment = {**os.environ, **system.environment, "PYTHONPATH": str(ROOT), "GRADMILL_THREADS": "1"}
-    command = [sys.executable, "-m", "workers.lane", QUICK]
-    with subprocess.Popen(command, env=environment, cwd=ROOT) as process:
-        yield process
-        process.terminate()
-
-
 def test_a_contract_is_priced_from_the_form(
-    system: System, lane: subprocess.Popen[bytes], open_page: OpenPage
+    system: System, start_lane: Callable[[str], None], open_page: OpenPage
 ) -> None:
+    start_lane(QUICK)
     page = open_page(f"{system.url}/price")
     page.get_by_role("radio", name=re.compile("Arithmetic Asian")).check()
     page.get_by_role("button", name="Price", exact=True).click()

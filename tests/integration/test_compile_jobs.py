@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from hostile_programs import BOUNDED, GRAPH, HOSTILE, body_of, looped
 
 from engine.graph_json import read_graph
 from service.client import Client
-from service.embedded import EmbeddedServer
 from service.jobs.lanes import BATCH
 
 CHAIN = {
@@ -29,20 +28,8 @@ STAGES = ["graph", "fusion", "code", "build", "verify", "timing", "profile"]
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """API and a batch worker."""
-    data = tmp_path_factory.mktemp("compiling")
-    with EmbeddedServer(data) as server, Cluster(server.url, data) as cluster:
-        cluster.environment["GRADMILL_STALL_S"] = "60"
-        cluster.environment["GRADMILL_URL"] = cluster.start_api()
-        cluster.start("-m", "workers.lane", BATCH)
-        yield cluster
-
-
-@pytest.fixture(scope="module")
-def client(system: Cluster) -> Iterator[Client]:
-    with Client(system.environment["GRADMILL_URL"]) as client:
-        yield client
+def system(start_system: Callable[..., Cluster]) -> Cluster:
+    return start_system(BATCH)
 
 
 def finished(

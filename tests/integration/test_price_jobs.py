@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,7 +15,6 @@ import pytest
 from cluster import ROOT, Cluster, check_log
 
 from service.client import Client
-from service.embedded import EmbeddedServer
 from service.jobs.lanes import QUICK
 
 CALL: dict[str, Any] = {
@@ -32,27 +31,8 @@ WAIT = {"Prefer": "wait=30"}
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """API and a quick worker."""
-    data = tmp_path_factory.mktemp("pricing")
-    with EmbeddedServer(data) as server, Cluster(server.url, data) as cluster:
-        cluster.environment["GRADMILL_STALL_S"] = "60"
-        cluster.environment["GRADMILL_URL"] = cluster.start_api()
-        cluster.start("-m", "workers.lane", QUICK)
-        yield cluster
-
-
-@pytest.fixture(scope="module")
-def client(system: Cluster) -> Iterator[Client]:
-    with Client(system.environment["GRADMILL_URL"]) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def http(system: Cluster) -> Iterator[httpx.Client]:
-    url = system.environment["GRADMILL_URL"]
-    with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
-        yield client
+def system(start_system: Callable[..., Cluster]) -> Cluster:
+    return start_system(QUICK)
 
 
 def finished(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import pytest
 from cluster import Cluster
 
 from service.client import Client
-from service.embedded import EmbeddedServer
 from service.jobs.lanes import BATCH, LANES, QUICK
 from workers.memory import default_bound
 
@@ -29,21 +28,9 @@ PRICE: dict[str, Any] = {"contract": {**CALL, "mc": {"paths": 100_000}}}
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """API and workers of one GiB."""
-    data = tmp_path_factory.mktemp("memory")
-    with EmbeddedServer(data) as server, Cluster(server.url, data) as cluster:
-        cluster.environment |= {"GRADMILL_STALL_S": "60", "GRADMILL_WORKER_MEMORY": str(GIBIBYTE)}
-        cluster.environment["GRADMILL_URL"] = cluster.start_api()
-        for lane in LANES:
-            cluster.start("-m", "workers.lane", lane)
-        yield cluster
-
-
-@pytest.fixture(scope="module")
-def client(system: Cluster) -> Iterator[Client]:
-    with Client(system.environment["GRADMILL_URL"]) as client:
-        yield client
+def system(start_system: Callable[..., Cluster]) -> Cluster:
+    """With workers of one GiB."""
+    return start_system(*LANES, GRADMILL_WORKER_MEMORY=str(GIBIBYTE))
 
 
 @pytest.mark.parametrize("kind, spec", [("train", TRAIN), ("compile", COMPILE), ("price", PRICE)])
