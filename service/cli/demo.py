@@ -75,6 +75,9 @@ def command(steps: int | None) -> int:
     data = Path(named) / "demo" if named else DATA  # never the folder of a system that `up` runs
     with system_on(data) as url, Client(url) as client:
         click.echo(f"dashboard: {url}")
+        for left in client.jobs(state="queued,running,paused"):
+            client.cancel(left["id"])
+            click.echo(f"{left['id']}, which an earlier run left unfinished, is cancelled")
         job = client.submit("train", demo_spec(steps), name="Shakespeare")
         click.echo(f"this job:  {url}/jobs/{job['id']}\n")
         show_events(

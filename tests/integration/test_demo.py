@@ -4,26 +4,55 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from cluster import ROOT
 
+COMMAND = [sys.executable, "-m", "service.cli", "demo"]
 
-def test_the_demo_trains_publishes_and_lets_the_model_speak(tmp_path: Path) -> None:
+
+def environment_of(data: Path, steps: int) -> dict[str, str]:
     environment = {
         **os.environ,
         "GRADMILL_CC": "none",
-        "GRADMILL_DATA_DIR": str(tmp_path),
-        "RUN_STEPS": "8",
+        "GRADMILL_DATA_DIR": str(data),
+        "RUN_STEPS": str(steps),
         "PYTHONPATH": str(ROOT),
     }
     environment.pop("GRADMILL_URL", None)
-    command = [sys.executable, "-m", "service.cli", "demo"]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=240, cwd=tmp_path, check=False
+    return environment
+
+
+def demo(data: Path, steps: int) -> subprocess.CompletedProcess[str]:
+    environment = environment_of(data, steps)
+    return subprocess.run(
+        COMMAND, env=environment, capture_output=True, text=True, timeout=240, cwd=data, check=False
     )
+
+
+def test_a_demo_does_not_wait_for_what_an_interrupted_one_left(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        COMMAND,
+        env=environment_of(tmp_path, 1_000_000),
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    ) as first:
+        assert first.stdout is not None
+        job = next(line for line in first.stdout if line.startswith("this job:")).strip().rpartition("/")[2]
+        first.send_signal(signal.SIGINT)
+        first.stdout.read()
+    done = demo(tmp_path, 2)
+    assert done.returncode == 0, done.stderr
+    assert f"{job}, which an earlier run left unfinished, is cancelled" in done.stdout
+    assert "(step 2, seed 42)" in done.stdout
+
+
+def test_the_demo_trains_publishes_and_lets_the_model_speak(tmp_path: Path) -> None:
+    done = demo(tmp_path, 8)
     assert done.returncode == 0, done.stderr
     said = done.stdout
     assert re.search(r"^dashboard: http://127\.0\.0\.1:\d+$", said, re.M)
