@@ -81,12 +81,15 @@ def read_fields(cls: type[_T], values: Mapping[str, object], path: str, context:
         if wire not in known:
             rule = f"is not a field here; fields are {', '.join(known)}"
             raise SpecError(join(path, wire), values[wire], rule)
-    read: dict[str, Any] = {}
-    for wire, (name, part, required) in known.items():
-        if wire in values:
-            read[name] = part.read(values[wire], join(path, wire), context)
-        elif required:
-            raise SpecError(join(path, wire), None, "must be given")
+    missing = [wire for wire, (_, _, required) in known.items() if required and wire not in values]
+    if missing:
+        besides = f", and so must {', '.join(missing[1:])}" if len(missing) > 1 else ""
+        raise SpecError(join(path, missing[0]), None, f"must be given{besides}")
+    read = {
+        name: part.read(values[wire], join(path, wire), context)
+        for wire, (name, part, _) in known.items()
+        if wire in values
+    }
     return cls(**read)
 
 

@@ -101,14 +101,11 @@ def read_spec(request: Mapping[str, Any]) -> Spec:
     allow_extreme = flag(request.get("allow_extreme", False), "allow_extreme", Context(0.0, 1))
     spots = request.get("S")
     assets = len(spots) if isinstance(spots, list | tuple) else 1
+    kind = _read_instrument(request)
+    own = set(parts(kind))
     context = Context(_read_expiry(request), assets, allow_extreme)
 
     asked = read_fields(_Asked, {k: v for k, v in request.items() if k in _ASKED}, "", context)
-    kind = PRODUCTS[asked.instrument]
-    own = set(parts(kind))
-    for name in request:
-        if name not in _ASKED | _MARKET | own and name not in _EXPIRY:
-            raise SpecError(name, request[name], f"is not a field of {asked.instrument}")
     _check_assets(asked.instrument, kind, assets)
 
     market = read_market({k: v for k, v in request.items() if k in _MARKET}, context)
@@ -131,6 +128,26 @@ def read_spec(request: Mapping[str, Any]) -> Spec:
         asked.convergence,
         allow_extreme,
     )
+
+
+def _read_instrument(request: Mapping[str, Any]) -> type[Product]:
+    """The product that is asked for; only its fields may be there, so what is misspelt isn't missing."""
+    nothing = Context(0.0, 1)
+    known = _ASKED | _MARKET | {*_EXPIRY}
+    if "instrument" not in request:
+        fields = known.union(*map(parts, PRODUCTS.values()))
+        for name in request:
+            if name not in fields:
+                raise SpecError(name, request[name], "is not a field of a contract")
+        raise SpecError("instrument", None, f"must be given: one of {', '.join(PRODUCTS)}")
+    instrument = choice(*PRODUCTS)(request["instrument"], "instrument", nothing)
+    own = parts(PRODUCTS[instrument])
+    for name in request:
+        if name not in known and name not in own:
+            raise SpecError(
+                name, request[name], f"is not a field of {instrument}; its own are {', '.join(own)}"
+            )
+    return PRODUCTS[instrument]
 
 
 def _read_expiry(request: Mapping[str, Any]) -> float:
