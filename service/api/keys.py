@@ -89,8 +89,10 @@ class KeyRing:
             return self._local
         scheme, _, secret = (authorization or "").partition(" ")
         form = KEY_FORM.fullmatch(secret.strip())
-        if scheme.lower() != "bearer" or form is None:
+        if authorization is None:
             raise _refusal("Send the header Authorization: Bearer key_<id>_<secret>.")
+        if scheme.lower() != "bearer" or form is None:
+            raise _refusal("The Authorization header holds no API key: it must be Bearer key_<id>_<secret>.")
         found = self._fixed.get(form[1]) or await self._find(form[1])
         if not hmac.compare_digest(digest(form[0]), found.sha256 if found else NO_HASH) or found is None:
             raise _refusal("This API key is not known here.")
