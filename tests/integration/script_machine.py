@@ -26,6 +26,7 @@ from service.ids import new_id
 from service.jobs import calls
 from service.jobs.listing import Wanted, list_jobs
 from service.jobs.records import STATES, Segment, checkpoints, flat, job_record, key, segments
+from service.versions import NUMERICS_VERSION
 from workers.resume import starting_points
 
 LANE = "cpu-batch"
@@ -68,6 +69,7 @@ def manifest(step: int, loss: float | None, sample: bool) -> dict[str, Any]:
     found: dict[str, Any] = {
         "step": step,
         "weights": "w",
+        "numerics_version": NUMERICS_VERSION,
         "optimizer": "o",
         "state": "s",
         "bytes": PART_BYTES,

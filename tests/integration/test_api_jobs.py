@@ -13,6 +13,7 @@ from api_rig import SPEC, TRAIN, Api, train_with
 from service.ids import is_id
 from service.jobs import calls
 from service.jobs.records import key
+from service.versions import NUMERICS_VERSION
 from workers.resume import starting_points
 
 
@@ -145,6 +146,7 @@ def test_a_retry_is_a_new_job_that_goes_on_from_the_checkpoint(api: Api) -> None
     worker = api.worker()
     worker.claim()
     manifest = {"step": 5, "weights": "w", "optimizer": "o", "state": "s", "bytes": {}}
+    manifest["numerics_version"] = NUMERICS_VERSION
     calls.run(api.redis, calls.checkpoint(old, worker.token, manifest))
     worker.finish("failed", code="non-finite-loss", message="The loss is nan.")
     failed = api.http.get(f"/v1/jobs/{old}").json()
