@@ -87,6 +87,7 @@ def test_a_cancelled_job_uses_no_cpu_any_more(cluster: Cluster, fault: dict[str,
     horse = cluster.horse(worker)
     calls.run(cluster.redis, calls.cancel(job_id))
     cluster.wait_state(job_id, "cancelled", within_s=30)
+    assert cluster.job(job_id).attempts[0].outcome == "cancelled"  # not given up for another reason first
     wait_for("its process is gone", lambda: not is_running(horse))
     check_log(cluster.events(job_id))
     cluster.wait_state(cluster.toy(steps=3), "succeeded")
