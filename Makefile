@@ -46,7 +46,8 @@ up: install web
 	$(BIN)/gradmill up
 
 test: install web
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -m "not slow" -n auto --maxprocesses 4 --dist worksteal tests/unit tests/property
+	$(BIN)/pytest -m "not slow" tests/integration tests/e2e
 
 test-full: install web
 	$(BIN)/pytest -m slow
