@@ -15,7 +15,7 @@ from engine.devices.toolchain import find_toolchain
 from service.cli.compile import command, read_input
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = (DOCS / "compiler.md", DOCS / "regions.md")
+PAGES = (DOCS / "compiler.md", DOCS / "engine.md", DOCS / "regions.md")
 PAIR = re.compile(r"```python\n(?P<code>.*?)```\n\n```text\n(?P<output>.*?)```", re.DOTALL)
 EDGES = re.compile(r"[ \t]+$", re.MULTILINE)
 
