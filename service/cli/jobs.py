@@ -18,7 +18,9 @@ COLUMNS = "{:<31} {:<7} {:<11} {:<20} {:>13}  {}"
 
 
 @click.command("jobs")
-@click.option("--state", type=click.Choice(STATES), help="Only jobs in this state.")
+@click.option(
+    "--state", type=click.Choice(STATES), multiple=True, help="Only jobs in this state; may be repeated."
+)
 @click.option("--kind", help="Only jobs of this kind.")
 @click.option("--name", help="Only jobs of exactly this name.")
 @click.option(
@@ -30,13 +32,15 @@ COLUMNS = "{:<31} {:<7} {:<11} {:<20} {:>13}  {}"
 @click.option("--after", metavar="ID", help="The page that follows this job.")
 @click.option("--json", "as_json", is_flag=True, help="The page as the API gives it.")
 @click.pass_context
-def command(ctx: click.Context, /, as_json: bool, metadata: tuple[str, ...], **filters: Any) -> None:
+def command(
+    ctx: click.Context, /, as_json: bool, metadata: tuple[str, ...], state: tuple[str, ...], **filters: Any
+) -> None:
     """List jobs, newest first."""
     entries = dict(entry(each) for each in metadata)
     for name in ("created_after", "created_before"):
         filters[name] = filters[name] and filters[name].replace(tzinfo=UTC)
     with open_client(ctx) as client:
-        page = client.list(metadata=entries, **filters)
+        page = client.list(metadata=entries, state=",".join(state) or None, **filters)
     if as_json:
         click.echo(json.dumps(page, ensure_ascii=False))
         return

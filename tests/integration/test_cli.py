@@ -237,7 +237,8 @@ def test_jobs_show_watch_and_logs_agree(system: Cluster, corpus: str) -> None:
     row = next(line for line in out.splitlines() if job_id in line)
     assert "succeeded" in row
     assert "20/20" in row
-    page = json.loads(run(system, "jobs", "--json", "--state", "succeeded", "--limit", "1")[0])
+    states = ("--state", "succeeded", "--state", "queued")
+    page = json.loads(run(system, "jobs", "--json", *states, "--limit", "1")[0])
     assert [job["id"] for job in page["data"]] == [job_id]
     logged, _ = run(system, "logs", job_id, "--json")
     seqs = [json.loads(line)["seq"] for line in logged.splitlines()]
