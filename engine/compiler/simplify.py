@@ -398,7 +398,27 @@ def _pad_sunk(node: Node, shared: set[Node]) -> Node | None:
     return None
 
 
-_SINKING: dict[str, Callable[[Node, set[Node]], Node | None]] = {"reshape": _sunk, "pad": _pad_sunk}
+def _product_turned(node: Node, shared: set[Node]) -> Node | None:
+    """(a b)ᵀ = bᵀ aᵀ: the same products in the same order, and no reader goes across the rows."""
+    product, (order,) = node.inputs[0], node.attrs
+    swapped = (*range(node.rank - 2), node.rank - 1, node.rank - 2)
+    if product.op != "dot" or product in shared or order != swapped:
+        return None
+
+    def turned(x: Node) -> Node:
+        across = b.transpose(x, order)
+        straight = _compose(across) or across
+        return _moves_nothing(straight) or straight
+
+    first, second = product.inputs
+    return b.dot(turned(second), turned(first))
+
+
+_SINKING: dict[str, Callable[[Node, set[Node]], Node | None]] = {
+    "reshape": _sunk,
+    "pad": _pad_sunk,
+    "transpose": _product_turned,
+}
 _RULES: dict[str, tuple[Rule, ...]] = {
     "add": (_add_nothing, _add_negated),
     "sub": (_sub_nothing, _sub_negated),

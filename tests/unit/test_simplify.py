@@ -209,6 +209,12 @@ RULES: list[tuple[str, tuple[DType, ...], Callable[[Node], Node], list[str]]] = 
         lambda x: b.reshape(b.swap_last(b.mul(b.reshape(x, (2, 8)), b.full((2, 8), x.dtype, 3))), (16,)),
         ["reshape", "transpose", "reshape", "mul"],
     ),
+    (
+        "a product turned over",
+        (*F, int32),
+        lambda x: b.swap_last(b.dot(b.reshape(x, (2, 4, 2)), b.swap_last(b.reshape(x, (2, 4, 2))))),
+        ["reshape", "reshape", "transpose", "dot"],
+    ),
 ]
 
 
@@ -249,6 +255,12 @@ def test_every_rule_has_a_case() -> None:
         for table, old in zip(tables, saved, strict=True):
             table.update(old)
     assert applied == names
+
+
+def test_a_product_with_two_readers_is_not_computed_twice() -> None:
+    product = b.dot(leaf(shape=(2, 3)), leaf(shape=(3, 4)))
+    turned, _ = simplify([b.swap_last(product), product])
+    assert turned.inputs == (product,)
 
 
 def test_a_value_with_two_readers_is_not_computed_twice() -> None:
