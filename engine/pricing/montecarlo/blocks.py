@@ -11,19 +11,20 @@ Row = tuple[float, ...]
 
 
 def total(rows: Sequence[Row]) -> Row:
-    """The sum of blocks, in the order of ``reduce``: two neighbours of equal size become one at once."""
-    nodes: list[Row] = []
-    for block, row in enumerate(rows):
-        nodes.append(row)
-        bits = block
-        while bits & 1:
-            _fold(nodes)
-            bits >>= 1
-    while len(nodes) > 1:
-        _fold(nodes)
-    return nodes[0]
+    """The sum of at least one block, in the order of ``reduce``: neighbours of equal size become one at once."""
+    return tuple([_counted_up(column) for column in zip(*rows, strict=True)])
 
 
-def _fold(nodes: list[Row]) -> None:
-    right, left = nodes.pop(), nodes.pop()
-    nodes.append(tuple([a + b for a, b in zip(left, right, strict=True)]))
+def _counted_up(leaves: Sequence[float]) -> float:
+    """Of whole powers of two from the left, the largest first; what is left of each is added from the right."""
+    heaps = []
+    while leaves:
+        heap = leaves[: 1 << (len(leaves).bit_length() - 1)]
+        leaves = leaves[len(heap) :]
+        while len(heap) > 1:
+            heap = [a + b for a, b in zip(heap[::2], heap[1::2], strict=True)]
+        heaps.append(heap[0])
+    sum_ = heaps.pop()
+    while heaps:
+        sum_ = heaps.pop() + sum_
+    return sum_

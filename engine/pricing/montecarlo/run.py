@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil
 from typing import Any
 
@@ -142,6 +143,12 @@ def _run(plan: _Plan, progress: Progress | None) -> Simulated:
     return plan.simulated(rows, counts, time.perf_counter() - begun)
 
 
+@lru_cache(maxsize=16)
+def _counted(counts: tuple[int, ...]) -> Tensor:
+    """How many samples of each block count, [blocks, 1]."""
+    return Tensor([[float(count)] for count in counts], float64)
+
+
 class _Plan:
     """The blocks that a request needs, and what runs a group of them."""
 
@@ -172,7 +179,7 @@ class _Plan:
         """The sums and the number of samples of each block of a group."""
         blocks = range(group * self.group, min((group + 1) * self.group, self.blocks))
         counts = [self._count(block) for block in blocks]
-        counted = Tensor([[float(count)] for count in counts], float64)
+        counted = _counted(tuple(counts))
         layout = self.program.needs.layout
         parts = [self._draws(group, part, len(blocks)) for part in range(layout.parts)]
         return self.program.run(self.feeds, parts, counted), counts
