@@ -8,6 +8,8 @@ from math import inf, isfinite
 
 from engine.pricing import deterministic
 from engine.pricing.analytic.exact import exact
+from engine.pricing.analytic.exact import known as known_price
+from engine.pricing.analytic.method import UnknownError
 from engine.pricing.bias import bias_of
 from engine.pricing.checks import checks
 from engine.pricing.implied import implied_vol
@@ -62,12 +64,13 @@ def _price(spec: Spec, progress: Progress | None) -> Result | ImpliedVolResult:
     check_priceable(spec)
     if isinstance(spec.product, p.Custom):
         read_payoff(spec)
-    known = exact(spec)
+    try:
+        known, reason = known_price(spec), ""
+    except UnknownError as error:
+        known, reason = None, str(error)
     if is_exact(spec, known):
         if known is None:
-            raise SpecError(
-                "method", spec.method, f"must not be closed_form: none is known for {spec.instrument}"
-            )
+            raise SpecError("method", spec.method, f"must not be closed_form: {reason}")
         return _exact_result(spec, known)
     return _result(spec, simulated(spec, progress), known)
 

@@ -2,27 +2,33 @@
 
 L. Andersen, M. Lake and D. Offengenden, High-performance American option pricing (J. Computational Finance
 20, 2016): the boundary as a Chebyshev polynomial in sqrt(time left), after a transformation that makes it
-nearly straight, found by fixed-point steps; the premium is one integral more. Accurate to about 1e-7.
+nearly straight, found by fixed-point steps; the premium is one integral more. Where the boundary found does
+not make stopping and going on worth the same, finite differences take over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
 from math import cos, exp, log, pi, sin, sqrt
+from typing import TypeAlias
 
-from engine.pricing.analytic import bermudan
+from engine.pricing.analytic import free_boundary
 from engine.pricing.analytic.barrier import is_constant
 from engine.pricing.analytic.black import black
-from engine.pricing.analytic.method import Method
+from engine.pricing.analytic.free_boundary import Put
+from engine.pricing.analytic.method import Method, UnknownError
 from engine.pricing.numerics.fixed_point import fixed_point
 from engine.pricing.numerics.normal import cdf, density
 from engine.pricing.numerics.quadrature import legendre
-from engine.pricing.spec import BlackScholes, Schedule, Spec
-from engine.pricing.spec.products import American, Bermudan
+from engine.pricing.spec import BlackScholes, Spec
+from engine.pricing.spec.products import American
+
+_Rule: TypeAlias = tuple[tuple[float, float, float], ...]
 
 
-def _fractions(n: int) -> tuple[tuple[float, float, float], ...]:
+def _fractions(n: int) -> _Rule:
     """(fraction, rest, weight) for integrals over [0, 1] whose integrand has square roots at both ends."""
     turns = ((0.25 * pi * (1.0 + node), 0.25 * pi * weight) for node, weight in legendre(n))
     return tuple((sin(a) ** 2, cos(a) ** 2, 2.0 * sin(a) * cos(a) * weight) for a, weight in turns)
@@ -33,70 +39,60 @@ _RULE = _fractions(24)
 _FINE = _fractions(48)
 _ROUNDS = 14
 _CLOSE = 1e-10
-_MISSED = 3e-6
-"""How much, of the strike, the value at the boundary may differ from that of exercise."""
+_MISSED = 1e-6
+"""How much, of the strike, the value on the boundary may differ from that of exercise."""
+_ROUGH = 1e-6
+"""How much, of the strike, half as many points may miss of the premium."""
 
 _FALL = 0.3
 """How far a boundary falls for which the fixed point has no next one, in its logarithm."""
 
 
 def serves(spec: Spec) -> bool:
-    """Constant rates; the put that the option is or equals has a yield of at least 0; steps are a way out."""
-    return is_constant(spec) and _rates(spec)[1] >= 0.0 and stepwise_serves(spec)
+    """Steps are a way out; rates are constant, and the yield of the put is at least 0."""
+    return stepwise_serves(spec) and is_constant(spec) and as_put(spec).dividend.at(0.0) >= 0.0
 
 
-def _rates(spec: Spec) -> tuple[float, float]:
-    """Rate and yield of the put that the option is, or equals (McDonald and Schroder 1998)."""
-    assert isinstance(spec.product, American)
-    rate, dividend = spec.market.rate.at(0.0), spec.market.yields[0].at(0.0)
-    return (rate, dividend) if spec.product.type == "put" else (dividend, rate)
+def as_put(spec: Spec) -> Put:
+    """The put that the option is, or equals: spot and strike change places, and so do rate and yield.
+
+    McDonald and Schroder (1998), A parity result for American options.
+    """
+    product, market = spec.product, spec.market
+    assert isinstance(product, American)
+    rate, dividend, vol = market.rate, market.yields[0], market.vols[0]
+    if product.type == "put":
+        return Put(spec.spot, product.strike, spec.expiry, rate, dividend, vol)
+    return Put(product.strike, spec.spot, spec.expiry, dividend, rate, vol)
 
 
 def price(spec: Spec) -> float:
-    """By the integral equation, or by extrapolation where its fixed point was missed."""
-    product = spec.product
-    assert isinstance(product, American)
-    rate, dividend = _rates(spec)
-    spot, strike = spec.spot, product.strike
-    if product.type == "call":
-        spot, strike = strike, spot
-    if spot <= 0.0 or strike <= 0.0:
-        return max(strike - spot, 0.0)
-    found = american_put(spot, strike, spec.expiry, Law(rate, dividend, spec.market.vols[0].at(0.0)))
-    return stepwise(spec) if found is None else found
+    put = as_put(spec)
+    law = Law(put.rate.at(0.0), put.dividend.at(0.0), put.vol.at(0.0))
+    return american_put(put.spot, put.strike, put.expiry, law)
 
 
-def american_put(spot: float, strike: float, time: float, law: Law) -> float | None:
-    """An American put; None where the boundary found does not make stopping and going on worth the same.
+def american_put(spot: float, strike: float, time: float, law: Law) -> float:
+    """An American put. It is European where it never pays to stop early (rate <= 0).
 
-    It is European where it never pays to stop early (rate <= 0).
+    UnknownError where the boundary found does not make stopping and going on worth the same.
     """
     if law.rate <= 0.0:
         return _european(spot, strike, time, law)
     boundary = _Boundary(law, strike, time)
-    level = boundary.at(time)
-    if abs(_held(level, strike, time, law, boundary) - (strike - level)) > _MISSED * strike:
-        return None
-    if spot <= level:
+    if max(map(boundary.missed, boundary.times())) > _MISSED * strike:
+        raise UnknownError("the fixed point of the integral equation was missed")
+    if spot <= boundary.at(time):
         return strike - spot
-    return max(_held(spot, strike, time, law, boundary), strike - spot)
+    premium, rough = (boundary.premium(spot, time, rule) for rule in (_FINE, _RULE))
+    if abs(premium - rough) > _ROUGH * strike:
+        raise UnknownError("the spot passes the boundary in too short a time for the integral equation")
+    return max(_european(spot, strike, time, law) + premium, strike - spot)
 
 
 def _european(spot: float, strike: float, time: float, law: Law) -> float:
     mean = spot * exp((law.rate - law.dividend) * time)
     return exp(-law.rate * time) * black("put", mean, strike, law.vol * sqrt(time))
-
-
-def _held(spot: float, strike: float, time: float, law: Law, boundary: _Boundary) -> float:
-    """The European put, and the premium for stopping at the boundary (Kim 1990, Jacka 1991)."""
-    premium = 0.0
-    for part, rest, weight in _FINE:
-        passed, left = time * part, time * rest
-        low, high = law.distances(passed, spot / boundary.at(left))
-        gain = law.rate * strike * exp(-law.rate * passed) * cdf(-low)
-        loss = law.dividend * spot * exp(-law.dividend * passed) * cdf(-high)
-        premium += weight * time * (gain - loss)
-    return _european(spot, strike, time, law) + premium
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +131,10 @@ class _Boundary:
         pairs = zip(self._roots, logs, strict=True)
         return [self._improved(root * root, self._limit * exp(x)) for root, x in pairs]
 
+    def times(self) -> list[float]:
+        """The points, as years to go."""
+        return [root * root for root in self._roots if root > 0.0]
+
     def at(self, left: float) -> float:
         """The boundary with ``left`` years to go."""
         if left <= 0.0:
@@ -145,6 +145,23 @@ class _Boundary:
             b1, b2 = 2.0 * z * b1 - b2 + c, b1
         h = z * b1 - b2 + self._coefficients[0]
         return self._limit * exp(-sqrt(max(h, 0.0)))
+
+    def premium(self, spot: float, time: float, rule: _Rule) -> float:
+        """What stopping at the boundary adds to the European put (Kim 1990, Jacka 1991)."""
+        law, strike, premium = self._law, self._strike, 0.0
+        for part, rest, weight in rule:
+            passed, left = time * part, time * rest
+            low, high = law.distances(passed, spot / self.at(left))
+            gain = law.rate * strike * exp(-law.rate * passed) * cdf(-low)
+            loss = law.dividend * spot * exp(-law.dividend * passed) * cdf(-high)
+            premium += weight * time * (gain - loss)
+        return premium
+
+    def missed(self, left: float) -> float:
+        """By how much stopping at the boundary and going on differ in worth."""
+        level = self.at(left)
+        waiting = _european(level, self._strike, left, self._law) + self.premium(level, left, _FINE)
+        return abs(waiting - (self._strike - level))
 
     def _fit(self, logs: Sequence[float]) -> None:
         """The Chebyshev coefficients of H through its values at the points."""
@@ -193,28 +210,29 @@ def _first_guess(law: Law, strike: float, limit: float) -> float:
 
 # ---- rates that change, and negative yields
 
+_MOST_TURNS = 64
+_LARGEST_VARIANCE = 200.0
+_MOST_DRIFT = 1000.0
+"""The most that rates move the spot, in deviations of its logarithm, that finite steps can follow."""
+_MOVED = 0.002
+"""More than Greeks move a rate to see what it does: neighbours have a price too."""
+
 
 def stepwise_serves(spec: Spec) -> bool:
-    """The volatility is above 0 all the time, and there is one boundary."""
-    return bermudan.serves(_as_bermudan(spec, 64)) and min(spec.market.vols[0].values) > 0.0
+    """Random all the time but for what a few changes of rates bring."""
+    assert isinstance(spec.product, American)
+    if spec.market.dividends or min(spec.spot, spec.product.strike) <= 0.0:
+        return False
+    put = as_put(spec)
+    turns = put.turns()
+    drift = sum(abs(put.carry(start, end)) for start, end in pairwise(turns)) + _MOVED * put.expiry
+    variance = put.variance(0.0, put.expiry)
+    wide = variance <= _LARGEST_VARIANCE and drift < _MOST_DRIFT * sqrt(variance)
+    return wide and len(turns) <= _MOST_TURNS and min(put.vol.values) > 0.0
 
 
 def stepwise(spec: Spec) -> float:
-    """The limit of Bermudan prices for 16, 32 and 64 dates, to about 1e-4 of the strike."""
-    few, some, many = (bermudan.price(_as_bermudan(spec, n)) for n in (16, 32, 64))
-    extrapolated = 2.0 * many - some
-    limit = (4.0 * extrapolated - (2.0 * some - few)) / 3.0
-    product = spec.product
-    assert isinstance(product, American)
-    sign = 1.0 if product.type == "call" else -1.0
-    return max(limit, sign * (spec.spot - product.strike), 0.0)
-
-
-def _as_bermudan(spec: Spec, dates: int) -> Spec:
-    product = spec.product
-    assert isinstance(product, American)
-    times = tuple(spec.expiry * i / dates for i in range(1, dates + 1))
-    return replace(spec, product=Bermudan(product.type, product.strike, Schedule(times)))
+    return free_boundary.put(as_put(spec))
 
 
 METHODS = (
@@ -230,8 +248,8 @@ METHODS = (
     Method(
         American,
         BlackScholes,
-        "recursion",
-        "Geske, Johnson (1984): Bermudan prices, extrapolated",
+        "finite differences",
+        "Brennan, Schwartz (1977): The valuation of American put options; extrapolated",
         stepwise,
         stepwise_serves,
         step=0.05,

@@ -12,7 +12,7 @@ from itertools import combinations
 from math import exp, log, sqrt
 
 from engine.pricing.analytic.heston import mean_variance
-from engine.pricing.analytic.method import Method
+from engine.pricing.analytic.method import Method, UnknownError
 from engine.pricing.bump import NotMovableError, bumped
 from engine.pricing.numerics.symmetric import eigen
 from engine.pricing.result import UNITS, Greek
@@ -77,7 +77,7 @@ def greeks(
                 raise NotMovableError(f"not offered by {method.name}")
             value = difference.of([(parameter, assets) for parameter in MOVES[greek]])
             found[name] = Greek(-value if greek == "theta" else value, METHOD, UNITS[greek])
-        except NotMovableError as error:
+        except (NotMovableError, UnknownError) as error:
             found[name] = Greek(None, str(error), UNITS[greek])
     return found
 

@@ -11,6 +11,10 @@ from engine.pricing.spec import Model, Product, Spec
 Price: TypeAlias = Callable[[Spec], float]
 
 
+class UnknownError(Exception):
+    """No method gives the price to the accuracy that is promised; the text says why."""
+
+
 def always(spec: Spec) -> bool:
     """The method serves every contract of its product and model."""
     return True
@@ -20,9 +24,10 @@ def always(spec: Spec) -> bool:
 class Method:
     """A way to price ``product`` under ``model``, for the contracts that ``serves`` accepts.
 
-    ``greeks`` gives Greeks as formulas by name; others are taken as differences of ``price``. Those in the
-    spot take steps of ``step`` times the scale on which the price bends: wider ones where gamma would show
-    that the price itself is less accurate. Without ``is_smooth`` the price is too rough for differences.
+    ``price`` raises UnknownError where it finds that it is not accurate. ``greeks`` gives Greeks as formulas
+    by name; others are taken as differences of ``price``. Those in the spot take steps of ``step`` times the
+    scale on which the price bends: wider ones where gamma would show that the price itself is less accurate.
+    Without ``is_smooth`` the price is too rough for differences.
     """
 
     product: type[Product]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from engine.pricing.analytic import (
     american,
@@ -57,7 +57,7 @@ def _by_kind() -> Mapping[tuple[type[Product], type[Model]], tuple[Method, ...]]
 METHODS = _by_kind()
 
 
-def method_for(spec: Spec) -> Method | None:
-    """The first method of the table that serves the contract."""
+def methods_for(spec: Spec) -> Iterator[Method]:
+    """The methods of the table that serve the contract, the best first."""
     rows = METHODS.get((type(spec.product), type(spec.model)), ())
-    return next((method for method in rows if method.serves(spec)), None)
+    return (method for method in rows if method.serves(spec))
