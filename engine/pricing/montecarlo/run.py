@@ -191,7 +191,7 @@ class _Plan:
             return {"key": key_of(self.settings.seed, PATHS_STREAM, group * layout.parts + part)}
         seeds = scramble_seeds(self.settings.seed, group, layout.normals + layout.uniforms)
         first = [[block * BLOCK + part * layout.lanes] for block in range(blocks)]
-        return {"first": Tensor(first, uint32), "scramble": Tensor([seeds] * blocks, uint32)}
+        return {"first point": Tensor(first, uint32), "scramble": Tensor([seeds] * blocks, uint32)}
 
     def _count(self, block: int) -> int:
         if self.is_quasi:

@@ -29,7 +29,7 @@ def sobol_uniforms(numbers: Numbers, blocks: Dim, dimensions: int, lanes: int) -
     dimensions], the seeds.
     """
     graph = numbers.graph
-    first = graph.input("first", (blocks, 1), uint32)
+    first = graph.input("first point", (blocks, 1), uint32)
     scramble = graph.input("scramble", (blocks, dimensions), uint32)
     table = numbers.table(
         "directions", lambda spec: reversed_directions(dimensions), uint32, (BITS, dimensions)
