@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-NUMERICS_VERSION = "2"  # grows with every change that gives any computation other bits than before
+NUMERICS_VERSION = "3"  # grows with every change that gives any computation other bits than before

@@ -29,7 +29,7 @@ from engine.pricing.montecarlo.program import program_of
 from engine.pricing.montecarlo.rotation import _bridge, _components
 from engine.pricing.montecarlo.shifts import wanted
 from engine.pricing.montecarlo.sobol import primitive_polynomials, reversed_directions
-from engine.pricing.montecarlo.walk import walk_of
+from engine.pricing.montecarlo.walk import is_walked as walked_of
 from engine.pricing.result import Result
 from engine.pricing.spec import Spec, SpecError, read_spec
 from engine.tensor import Tensor
@@ -167,6 +167,13 @@ def test_quasi_random_prices_say_their_error_by_scrambles(bridge: str) -> None:
     assert found.draws is not None and found.draws.rng.startswith("sobol")
 
 
+def test_quasi_random_points_have_a_theta() -> None:
+    """It names the first step, and points the first of them."""
+    found = priced(EUROPEAN, greeks=("theta",), qmc="sobol")
+    own = found.greeks["theta"]
+    assert own.value == pytest.approx(-6.414027546, abs=3.5 * own.se)
+
+
 # ---- walks: paths of which nothing is kept but statistics
 
 WATCHED = {"monitoring": {"kind": "discrete", "n": 13}}
@@ -204,7 +211,7 @@ JUMPING = {
 
 
 def is_walked(spec: Spec) -> bool:
-    return walk_of(spec, control_of(spec), wanted(spec.greeks, 1)) is not None
+    return walked_of(spec, control_of(spec), wanted(spec.greeks, 1))
 
 
 def test_the_paths_of_a_walk_never_are_in_memory() -> None:
@@ -233,7 +240,7 @@ def test_a_walk_gives_the_price_and_greeks_of_arrays(name: str) -> None:
 
 @pytest.mark.parametrize("name", JUMPING)
 def test_a_walk_gives_the_price_of_arrays_where_payoffs_jump(name: str) -> None:
-    walked, kept = priced(JUMPING[name]), priced(JUMPING[name], greeks=("delta",))
+    walked, kept = (priced(JUMPING[name], greeks=own, smoothing="none") for own in ((), ("delta",)))
     assert is_walked(spec_of(JUMPING[name]))
     assert walked.price == pytest.approx(kept.price, rel=1e-11)
 
@@ -459,7 +466,8 @@ def custom(payoff: str, dates: int = 50, **constants: float) -> dict[str, Any]:
 def test_custom_payoffs_price_as_the_products_they_spell(
     own: dict[str, Any], built_in: dict[str, Any]
 ) -> None:
-    spelt, known = (priced(request, greeks=("delta",), control_variate="none") for request in (own, built_in))
+    plain = {"control_variate": "none", "smoothing": "none"}
+    spelt, known = (priced(request, greeks=("delta",), **plain) for request in (own, built_in))
     assert spelt.price == pytest.approx(known.price, rel=1e-12)
     assert spelt.greeks["delta"].value == pytest.approx(known.greeks["delta"].value, rel=1e-9)
     assert spelt.greeks["delta"].method == known.greeks["delta"].method

@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.pricing.montecarlo.folds import Dates, Fold, How
 from engine.pricing.montecarlo.grid import grid_of, pays_at_hit
-from engine.pricing.montecarlo.paths import Path
+from engine.pricing.montecarlo.paths import Path, discounts
 from engine.pricing.spec import Spec
 from engine.pricing.spec import products as p
 from engine.tensor import Tensor, cat
@@ -143,17 +143,7 @@ def _at_hit(path: Path, survival: Tensor) -> Tensor:
     ones = alive[:, 0:1] * 0.0 + 1.0
     before = ones if dates == 1 else cat([ones, alive[:, : dates - 1]], 1)
 
-    def factors(spec: Spec) -> list[float]:
-        return [spec.market.discount(time) for time in _hit_times(spec)]
-
-    factor = path.numbers.column("hit discounts", factors)
-    rate = path.shifts.get("rate")
-    if rate is not None:
-        factor = factor * (-(rate * path.numbers.column("hit times", _hit_times))).exp()
-    later = path.shifts.get("time")
-    if later is not None:
-        now = path.numbers.scalar("rate now", lambda spec: spec.market.rate.values[0])
-        factor = factor * (-(later * now)).exp()
+    factor = discounts(path.numbers, path.shifts, "hit", _hit_times)
     return ((before - alive) * factor).sum(1)
 
 

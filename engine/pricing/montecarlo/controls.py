@@ -8,10 +8,11 @@ from math import exp
 from typing import Any
 
 from engine.pricing.analytic.exact import exact
-from engine.pricing.montecarlo import payoffs
+from engine.pricing.montecarlo import payoffs, smoothed
 from engine.pricing.montecarlo.folds import Fold
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.paths import Path
+from engine.pricing.montecarlo.smoothing import is_smoothed
 from engine.pricing.montecarlo.tilt import is_tilted
 from engine.pricing.spec import BlackScholes, Spec
 from engine.pricing.spec import products as p
@@ -36,6 +37,8 @@ def control_of(spec: Spec) -> Control | None:
         return None
     if is_tilted(spec):
         return None
+    if is_smoothed(spec):
+        return _smoothed_control(spec)
     if not isinstance(spec.model, BlackScholes):
         return None if spec.market.assets > 1 else _forward_unless_short(spec)
     match spec.product:
@@ -50,6 +53,20 @@ def control_of(spec: Spec) -> Control | None:
         ):
             return _BASKET
     return None if spec.market.assets > 1 else _forward_unless_short(spec)
+
+
+def _smoothed_control(spec: Spec) -> Control | None:
+    """What the path without levels ends with: the plain option where its price is known, or the asset."""
+    if not isinstance(spec.product, p.Barrier | p.DoubleBarrier):
+        return Control(_FORWARD.name, smoothed.control_payoff, _forward_mean)
+    if not isinstance(spec.model, BlackScholes):
+        return None
+    return Control("the plain option", smoothed.control_payoff, _known(_with_plain_option))
+
+
+def _with_plain_option(spec: Spec) -> Spec:
+    product: Any = spec.product
+    return replace(spec, product=p.European(product.type, product.strike))
 
 
 def _forward_unless_short(spec: Spec) -> Control | None:

@@ -21,7 +21,7 @@ from engine.pricing.montecarlo.factors import draw_factors
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.models import dynamics_of, needs_of
 from engine.pricing.montecarlo.numbers import Numbers
-from engine.pricing.montecarlo.paths import Path
+from engine.pricing.montecarlo.paths import Path, discounts
 from engine.pricing.montecarlo.shifts import Shifts
 from engine.pricing.spec import Simulation, Spec
 from engine.pricing.spec import products as p
@@ -43,17 +43,8 @@ def exercised(path: Path, product: Any) -> Tensor:
     count = ends.astype(gains.dtype)
     total = count if count.shape[1] == 1 else count.cumsum(1)
     first = where(ends & (total == 1.0), 1.0, 0.0)
-    discounts = path.numbers.column(
-        "exercise discounts", lambda own: [own.market.discount(time) for time in grid_of(own).contract]
-    )
-    rate, later = path.shifts.get("rate"), path.shifts.get("time")
-    if rate is not None:
-        times = path.numbers.column("exercise times", lambda own: list(grid_of(own).contract))
-        discounts = discounts * (-(rate * times)).exp()
-    if later is not None:
-        now = path.numbers.scalar("rate now", lambda own: own.market.rate.values[0])
-        discounts = discounts * (-(later * now)).exp()
-    value = (first * gains * discounts).sum(1)
+    factors = discounts(path.numbers, path.shifts, "exercise", lambda own: grid_of(own).contract)
+    value = (first * gains * factors).sum(1)
     if not isinstance(product, p.American):
         return value
     spot = path.number("spot today", lambda own: own.market.spots[0])

@@ -17,6 +17,7 @@ from engine.pricing.montecarlo.models import Dynamics, dynamics_of
 from engine.pricing.montecarlo.numbers import Numbers
 from engine.pricing.montecarlo.paths import Path
 from engine.pricing.montecarlo.shifts import Shift, Shifts, Wanted
+from engine.pricing.montecarlo.smoothing import is_smoothed, ratios_of
 from engine.pricing.payoff_language import is_smooth, read_payoff
 from engine.pricing.spec import Cev, Heston, Spec
 from engine.pricing.spec import products as p
@@ -34,6 +35,9 @@ WATCHED = (p.Touch, p.Barrier, p.DoubleBarrier)
 
 def method_of(spec: Spec, column: Wanted) -> str:
     """How a Greek is estimated."""
+    if is_smoothed(spec):
+        by_ratio = any(kind in ratios_of(spec) for kind, _ in column.shifts)
+        return f"{LIKELIHOOD if by_ratio else PATHWISE}, given survival"
     if not is_lipschitz(spec):
         return LIKELIHOOD
     return PATHWISE if len(column.shifts) == 1 else MIXED
@@ -56,6 +60,8 @@ def refusal(spec: Spec, column: Wanted) -> str | None:
         return "the model has no variance of today"
     if column.shifts[0][0] == "vol" and isinstance(model, Heston | Cev):
         return "the model has no volatility of its own"
+    if is_smoothed(spec):
+        return None
     has_density = dynamics_of(spec).returns is not None and spec.market.assets == 1
     if not is_lipschitz(spec) and not has_density:
         return "the payoff jumps, and the density of the model's paths is not known"
@@ -101,6 +107,8 @@ def samples(scene: Scene, columns: Sequence[Wanted]) -> list[Tensor]:
     """The payoff of each path, then its part of each Greek, [blocks, paths]."""
     if not columns:
         return [scene.pays(scene.simulate(Shifts()))]
+    if is_smoothed(scene.numbers.spec):
+        return _smooth(scene, columns)
     along = scene.lanes(columns)
     second = any(len(column.shifts) > 1 for column in columns)
     beside, ratio = along, None
@@ -117,6 +125,18 @@ def samples(scene: Scene, columns: Sequence[Wanted]) -> list[Tensor]:
     else:
         y = _along(scene, scene.simulate(along))
     return [y, *_derivatives(scene, y, columns, (along, beside), ratio)]
+
+
+def _smooth(scene: Scene, columns: Sequence[Wanted]) -> list[Tensor]:
+    """First derivatives together and second ones together, of paths that move with no other shifts."""
+    found: dict[str, Tensor] = {}
+    for order in {len(column.shifts): None for column in columns}:
+        own = [column for column in columns if len(column.shifts) == order]
+        along = scene.lanes(own)
+        y = _along(scene, scene.simulate(along))
+        derivatives = _derivatives(scene, y, own, (along, along), None)
+        found |= {column.name: value for column, value in zip(own, derivatives, strict=True)}
+    return [y, *[found[column.name] for column in columns]]
 
 
 def _along(scene: Scene, path: Path) -> Tensor:

@@ -93,6 +93,20 @@ class Path:
         return factor if exponent is None else factor * _per_path((-exponent).exp())
 
 
+def discounts(inputs: Inputs, shifts: Shifts, name: str, times: Callable[[Spec], Sequence[float]]) -> Tensor:
+    """Today's value of 1 paid at each of some times, [times, 1] or with one of each path."""
+    factor = inputs.column(
+        f"{name} discounts", lambda spec: [spec.market.discount(time) for time in times(spec)]
+    )
+    rate, later = shifts.get("rate"), shifts.get("time")
+    if rate is not None:
+        factor = factor * (-(rate * inputs.column(f"{name} times", times))).exp()
+    if later is not None:
+        now = inputs.scalar("rate now", lambda spec: spec.market.rate.values[0])
+        factor = factor * (-(later * (now if rate is None else now + rate))).exp()
+    return factor
+
+
 @dataclass(frozen=True, slots=True)
 class _AllDates:
     """All dates of a path at once."""

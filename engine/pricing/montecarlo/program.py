@@ -12,7 +12,9 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
+from engine.core.dim import Dim
 from engine.core.dtype import float32, float64, int64
+from engine.pricing.montecarlo import smoothed, survival
 from engine.pricing.montecarlo.blocks import BLOCK, Row
 from engine.pricing.montecarlo.controls import Control, control_of
 from engine.pricing.montecarlo.factors import Needs, draw_factors
@@ -24,8 +26,9 @@ from engine.pricing.montecarlo.paths import Path
 from engine.pricing.montecarlo.payoffs import payoff
 from engine.pricing.montecarlo.settings import settings_of
 from engine.pricing.montecarlo.shifts import Wanted, wanted
+from engine.pricing.montecarlo.smoothing import is_smoothed
 from engine.pricing.montecarlo.tilt import is_tilted, tilted
-from engine.pricing.montecarlo.walk import Draws, walk_of
+from engine.pricing.montecarlo.walk import Draws, Source, Walk, is_walked
 from engine.pricing.spec import Spec
 from engine.pricing.spec.fields import Constants
 from engine.record import Graph
@@ -101,30 +104,42 @@ def _record(spec: Spec) -> Program:
         numbers = Numbers(graph, spec, float32 if settings.precision == "float32" else float64)
         blocks = graph.symbol("blocks")
         counted = graph.input("counted", (blocks, 1), float64)
-        lanes, dynamics = needs.layout.lanes, dynamics_of(spec)
-        shape = (blocks, 1, lanes * (2 if settings.antithetic else 1))
-        pays = [payoff] if control is None else [payoff, control.payoff]
-        walk = walk_of(spec, control, columns)
-        if walk is not None:
-            draws = Draws.of(numbers, settings, blocks, lanes)
-            simulate = partial(walk.simulate, numbers, draws)
-            scenes = [Scene(numbers, simulate, own, shape, dynamics) for own in pays]
-        else:
-            factors = draw_factors(numbers, settings, blocks, needs)
-            if is_tilted(spec):
-                factors, weight = tilted(numbers, factors)
-                pays = [_times(own, weight) for own in pays]
-            simulate = partial(dynamics.simulate, numbers, factors)
-            scenes = [Scene(numbers, simulate, own, shape, dynamics, factors) for own in pays]
-        found = [[_paired(x, shape[2], lanes) for x in samples(own, columns)] for own in scenes]
+        lanes = needs.layout.lanes
+        scenes = _scenes(numbers, control, columns, blocks)
+        found = [[_paired(x, own.shape[2], lanes) for x in samples(own, columns)] for own in scenes]
         by_column = list(zip(*found, strict=True))
         if lanes == BLOCK:
             outputs = _sums(by_column, counted)
         else:  # the zero tells how many blocks there are
             outputs = [x + counted * 0.0 for column in by_column for x in column]
-    summing = None if lanes == BLOCK else _summing(len(by_column), len(pays))
-    runner = _runner(graph, outputs, is_short=walk is not None)
+    summing = None if lanes == BLOCK else _summing(len(by_column), len(scenes))
+    runner = _runner(graph, outputs, is_short=scenes[0].factors is None)
     return Program(runner, numbers, columns, control, needs, summing)
+
+
+def _scenes(numbers: Numbers, control: Control | None, columns: Sequence[Wanted], blocks: Dim) -> list[Scene]:
+    """What samples of the payoff are made of, and those of its control."""
+    spec, settings = numbers.spec, settings_of(numbers.spec)
+    needs, dynamics = needs_of(spec), dynamics_of(spec)
+    lanes = needs.layout.lanes
+    shape = (blocks, 1, lanes * (2 if settings.antithetic else 1))
+    factors, pays = None, [payoff] if control is None else [payoff, control.payoff]
+    if is_walked(spec, control, columns):
+        source: Source = Draws.of(numbers, settings, blocks, lanes)
+        simulate = partial(Walk.of(spec, control).simulate, numbers, source)
+    else:
+        factors = draw_factors(numbers, settings, blocks, needs)
+        if is_tilted(spec):
+            factors, weight = tilted(numbers, factors)
+            pays = [_times(own, weight) for own in pays]
+        source = survival.Arrays(dynamics, factors)
+        simulate = partial(dynamics.simulate, numbers, factors)
+    ways = [simulate, simulate]
+    if is_smoothed(spec):
+        ways = [partial(own, numbers, source) for own in (survival.simulate, survival.freely)]
+        pays[0] = smoothed.payoff
+    pairs = zip(ways, pays, strict=False)
+    return [Scene(numbers, way, own, shape, dynamics, factors) for way, own in pairs]
 
 
 def _times(pays: Callable[[Path], Tensor], weight: Tensor) -> Callable[[Path], Tensor]:
@@ -186,6 +201,7 @@ def _form(spec: Spec) -> tuple[Any, ...]:
         _shape_of(spec.market, ()),
         simulation,
         spec.greeks,
+        is_smoothed(spec),
         len(grid.times),
         grid.seen,
         tuple(date == spec.expiry for date in dates),

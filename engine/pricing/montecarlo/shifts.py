@@ -77,6 +77,10 @@ class Shifts:
         """float64[blocks, 1, paths], or None."""
         return self.lanes.get((kind, number))
 
+    def flat(self) -> Shifts:
+        """The same as [blocks, paths], for what goes along the dates one by one."""
+        return Shifts({key: x.squeeze(1) for key, x in self.lanes.items()})
+
     def moved(self, value: Tensor, kind: str, number: int = 0) -> Tensor:
         """``value`` with its shift, if there is one."""
         shift = self.get(kind, number)

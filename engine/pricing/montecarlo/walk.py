@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from engine.core.dim import Dim
 from engine.core.dtype import uint32
@@ -21,6 +21,7 @@ from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.numbers import Getter, Getters, Numbers
 from engine.pricing.montecarlo.paths import Path, carry, carry_shift, start, variance, variance_shift
 from engine.pricing.montecarlo.shifts import Shifts, Wanted
+from engine.pricing.montecarlo.smoothing import is_smoothed
 from engine.pricing.spec import BlackScholes, Simulation, Spec
 from engine.tensor import Tensor
 from engine.tracing.regions import loop
@@ -29,19 +30,36 @@ Pick = Callable[[Tensor], Tensor]
 """The number of one date from those of all dates."""
 
 
-def walk_of(spec: Spec, control: Control | None, columns: Sequence[Wanted]) -> Walk | None:
-    """How the paths of a request are walked; None where arrays of their dates are needed."""
-    settings, folds = spec.simulation, payoffs.folds_of(spec)
+def is_walked(spec: Spec, control: Control | None, columns: Sequence[Wanted]) -> bool:
+    """Whether the paths of a request are walked; else arrays of their dates are needed."""
+    settings = spec.simulation
     assert settings is not None
     rearranged = settings.antithetic or settings.moment_matching or settings.bridge != "none"
     if settings.qmc != "none" or rearranged:  # arrays of all draws
-        return None
+        return False
     if not isinstance(spec.model, BlackScholes) or spec.market.assets > 1 or len(grid_of(spec).times) < 2:
-        return None
-    if folds is None or any(method_of(spec, column) != PATHWISE for column in columns):
-        return None
-    beside = () if control is None else control.folds
-    return Walk(tuple({fold.name: fold for fold in (*folds, *beside)}.values()))
+        return False
+    if is_smoothed(spec):
+        return True
+    return payoffs.folds_of(spec) is not None and all(method_of(spec, own) == PATHWISE for own in columns)
+
+
+class Stepped(Protocol):
+    """Drift, deviation and variance of the logarithm's step to a date, numbers or [blocks, paths]."""
+
+    def at(self, pick: Pick) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
+class Source(Protocol):
+    """What paths are made of, date by date: normals, and the law of each step."""
+
+    def steps(self, numbers: Numbers, shifts: Shifts) -> tuple[Stepped, Tensor | None]:
+        """The steps, and the weight of what else was drawn."""
+        ...
+
+    def each(self, x: Tensor) -> Tensor: ...
+
+    def along(self, dates: int, step: Callable[[Pick, Tensor, Any], Any], begin: Any) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +82,24 @@ class Draws:
         """A number, or one of each path [blocks, 1, lanes], as [blocks, lanes]."""
         shape: tuple[Any, int] = self.blocks, self.lanes
         return (x.squeeze(1) if x.ndim == 3 else x).broadcast_to(*shape)
+
+    def steps(self, numbers: Numbers, shifts: Shifts) -> tuple[Stepped, None]:
+        """The law of each step; nothing else is drawn that would have a weight."""
+        return Steps.of(numbers, shifts), None
+
+    def along(self, dates: int, step: Callable[[Pick, Tensor, Any], Any], begin: Any) -> Any:
+        """What ``step`` makes of the first dates one after the other, from ``begin`` on: two a turn."""
+        turns = dates // 2
+
+        def two(turn: Tensor, state: Any) -> Any:
+            for half, z in enumerate(self.pair(turn)):
+                state = step(lambda x, half=half: _halves(x, turns)[half][turn], z, state)  # type: ignore[misc]
+            return state
+
+        state = loop(turns, two, begin).carries if turns else begin
+        if dates % 2:
+            state = step(lambda x: x[2 * turns, 0], self.pair(turns)[0], state)
+        return state
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,28 +146,27 @@ class Walk:
 
     folds: Sequence[Fold]
 
-    def simulate(self, numbers: Numbers, draws: Draws, shifts: Shifts) -> Path:
+    @staticmethod
+    def of(spec: Spec, control: Control | None) -> Walk:
+        """What a payoff and its control take from the way."""
+        own, beside = payoffs.folds_of(spec) or (), () if control is None else control.folds
+        return Walk(tuple({fold.name: fold for fold in (*own, *beside)}.values()))
+
+    def simulate(self, numbers: Numbers, draws: Source, shifts: Shifts) -> Path:
         """The paths in the shifted market."""
-        times = grid_of(numbers.spec).times
-        begin, turns, steps = start(numbers, shifts, 0), len(times) // 2, _Steps.of(numbers, shifts)
+        times, begin = grid_of(numbers.spec).times, start(numbers, shifts, 0)
+        steps, _ = draws.steps(numbers, shifts)
         first = [draws.each(Tensor(fold.how.value.start, numbers.dtype)) for fold in self.folds]
 
-        def step(pick: Pick, z: Tensor, x: Tensor, folded: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        def step(pick: Pick, z: Tensor, state: tuple[Tensor, list[Tensor]]) -> tuple[Tensor, list[Tensor]]:
+            x, folded = state
             drift, deviation, gathered = steps.at(pick)
             after = x + (z.astype(x.dtype) * deviation + drift)
             date = Date(Row(numbers, pick), after, x, gathered)
             pairs = zip(self.folds, folded, strict=True)
             return after, [fold.how.value.step(total, fold.of(date)) for fold, total in pairs]
 
-        def two_steps(turn: Tensor, carries: tuple[Tensor, list[Tensor]]) -> tuple[Tensor, list[Tensor]]:
-            x, folded = carries
-            for half, z in enumerate(draws.pair(turn)):
-                x, folded = step(lambda dates, half=half: _halves(dates, turns)[half][turn], z, x, folded)  # type: ignore[misc]
-            return x, folded
-
-        x, folded = loop(turns, two_steps, (draws.each(begin), first)).carries
-        if len(times) % 2:
-            x, folded = step(lambda dates: dates[2 * turns, 0], draws.pair(turns)[0], x, folded)
+        x, folded = draws.along(len(times), step, (draws.each(begin), first))
         kept = {fold.name: total for fold, total in zip(self.folds, folded, strict=True)}
         return Path(times[-1:], numbers, shifts, [x.unsqueeze(1)], [begin], folded=kept)
 
@@ -143,10 +178,11 @@ def _halves(dates: Tensor, turns: int) -> list[Tensor]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Steps:
+class Steps:
     """Drift, deviation and variance of the logarithm's steps, [dates, 1] each, computed before the walk.
 
-    Shifts, which are zeros, add what they add to first order: √(v + dv) = √v + dv / (2 √v).
+    Shifts, which are zeros, add what they add to second order: √(v + dv) = √v + m - m² / (2 √v), where m is
+    dv / (2 √v).
     """
 
     numbers: Numbers
@@ -157,11 +193,10 @@ class _Steps:
     slope: Tensor
 
     @staticmethod
-    def of(numbers: Numbers, shifts: Shifts) -> _Steps:
+    def of(numbers: Numbers, shifts: Shifts) -> Steps:
         gathered = variance(numbers, Shifts(), 0)
         drift, deviation = carry(numbers, Shifts(), 0) - gathered * 0.5, gathered.sqrt()
-        flat = Shifts({key: x.squeeze(1) for key, x in shifts.lanes.items()})
-        return _Steps(numbers, flat, drift, deviation, gathered, 0.5 / deviation)
+        return Steps(numbers, shifts.flat(), drift, deviation, gathered, 0.5 / deviation)
 
     def at(self, pick: Pick) -> tuple[Tensor, Tensor, Tensor]:
         """Those of a date, as numbers or [blocks, lanes]."""
@@ -171,6 +206,7 @@ class _Steps:
         if carried is not None:
             drift = drift + carried
         if more is not None:
-            drift, deviation = drift - more * 0.5, deviation + more * pick(self.slope)
+            moved = more * pick(self.slope)
+            drift, deviation = drift - more * 0.5, deviation + (moved - moved * moved * pick(self.slope))
             gathered = gathered + more
         return drift, deviation, gathered

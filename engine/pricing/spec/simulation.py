@@ -31,6 +31,13 @@ class Simulation:
         Literal["auto", "none"],
         Part(choice("auto", "none"), "control variate: chosen by the payoff, or none"),
     ] = "auto"
+    smoothing: Annotated[
+        Literal["auto", "none", "conditional"],
+        Part(
+            choice("auto", "none", "conditional"),
+            "whether what is decided at levels is replaced by its mean; auto: where Greeks are asked for",
+        ),
+    ] = "auto"
     moment_matching: Annotated[bool, Part(flag, "whether draws are scaled to their exact moments")] = False
     qmc: Annotated[Literal["none", "sobol"], Part(choice("none", "sobol"), "quasi-random points")] = "none"
     scramble_replicates: Annotated[int, Part(integer(8, 1024), "independent scrambles")] = 16
