@@ -188,7 +188,7 @@ static inline const gm_dot *gm_oriented(const gm_dot *d, gm_dot *turned) {
     return turned;
 }
 
-enum { GM_CHUNK_WORK = 1 << 19, GM_MANY_CHUNKS = 32, GM_CHUNK_COLUMNS = 128 };
+enum { GM_CHUNK_WORK = 1 << 19, GM_MANY_CHUNKS = 32, GM_CHUNK_COLUMNS = 128, GM_LEAST_COLUMNS = 64 };
 /* Least rows of a chunk, in tiles; more where each chunk packs b for itself. */
 enum { GM_CHUNK_TILES = 3, GM_PACKING_TILES = VB == 64 ? 16 : 32 };
 
@@ -210,11 +210,16 @@ static inline gm_cut gm_cut_of(const gm_dot *d, int64_t size) {
         cut.per_chunk = GM_CHUNK_WORK / 2 / gm_max(work, 1);
         return cut;
     }
-    int64_t wanted = gm_min(gm_ceil_div(work, GM_CHUNK_WORK), GM_MANY_CHUNKS);
+    int64_t wanted = gm_min(gm_max(gm_ceil_div(work, GM_CHUNK_WORK), 2), GM_MANY_CHUNKS);
     int64_t tiles = gm_b_in_place(d, d->m, size) ? GM_CHUNK_TILES : GM_PACKING_TILES;
     cut.row_chunks = gm_few_chunks(gm_min(wanted, gm_ceil_div(d->m, tiles * GM_ROWS)));
-    if (!d->whole_rows)
-        cut.column_chunks = gm_min(gm_ceil_div(wanted, cut.row_chunks), gm_ceil_div(d->n, GM_CHUNK_COLUMNS));
+    if (cut.row_chunks == 1 && d->m > GM_ROWS && d->b_col == 1) cut.row_chunks = 2; /* so a thread keeps its rows */
+    if (!d->whole_rows) {
+        int64_t columns = gm_min(gm_ceil_div(wanted, cut.row_chunks), gm_ceil_div(d->n, GM_CHUNK_COLUMNS));
+        cut.column_chunks = gm_few_chunks(cut.row_chunks * columns) / cut.row_chunks;
+    }
+    if (cut.row_chunks * cut.column_chunks == 1 && !d->whole_rows && d->n >= 2 * GM_LEAST_COLUMNS)
+        cut.column_chunks = 2;
     return cut;
 }
 
@@ -234,6 +239,9 @@ static inline void gm_batch_offsets(const gm_dot *d, int64_t index, int64_t *a, 
         *b += index % d->batch[i] * d->b_batch[i];
     }
 }
+
+/* Where rows are cut: few of them evenly, many at whole tiles. */
+static inline int64_t gm_row_grain(int64_t rows) { return rows > 4 * GM_ROWS ? GM_ROWS : 1; }
 
 /* Part `index` of `size` cut in `parts` at multiples of `grain`: its start and its length, which may be 0. */
 static inline int64_t gm_part(int64_t size, int64_t parts, int64_t grain, int64_t index, int64_t *length) {

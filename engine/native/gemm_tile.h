@@ -240,7 +240,7 @@ static inline void GM_NAME(gm_chunk_then)(void **bufs, const int64_t *dims, int6
     gm_cut cut = gm_cut_of(d, sizeof(GM_T));
     int64_t column_chunk = chunk % cut.column_chunks, row_chunk = chunk / cut.column_chunks % cut.row_chunks;
     int64_t first = chunk / cut.column_chunks / cut.row_chunks * cut.per_chunk, rows, columns;
-    int64_t row = gm_part(d->m, cut.row_chunks, GM_ROWS, row_chunk, &rows);
+    int64_t row = gm_part(d->m, cut.row_chunks, gm_row_grain(d->m), row_chunk, &rows);
     int64_t column = gm_part(d->n, cut.column_chunks, GM_VECTORS * GM_L, column_chunk, &columns);
     gm_epilogue after = {run, bufs + 3, dims + words, chunk, 0, column};
     for (int64_t i = first; i < gm_min(first + cut.per_chunk, cut.batches); i++) {

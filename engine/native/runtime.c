@@ -1,6 +1,7 @@
-/* One pool per process. Workers and the caller claim chunks from one counter; the caller takes whatever
- * nobody has claimed, so a run never waits for a thread that has not started: it waits only for chunks
- * that are being executed. Idle workers and a waiting caller spin for a bounded time and then sleep. */
+/* One pool per process. Each thread has a share of neighbouring chunks, the same part of every run, so that
+ * what it wrote is still in its caches when it reads it; who is through with its own takes from the others'.
+ * So a run never waits for a thread that has not started: it waits only for chunks that are being executed.
+ * Idle workers and a waiting caller spin for a bounded time and then sleep. */
 #define _GNU_SOURCE
 #include "runtime.h"
 
@@ -91,6 +92,10 @@ static int spin_until_change(word *w, uint32_t seen) {
 
 /* ---- the pool ---- */
 
+typedef struct {
+    _Alignas(128) _Atomic int64_t left; /* chunks not claimed yet */
+} gm_share;
+
 static struct {
     atomic_flag owned;   /* one run at a time has the workers */
     atomic_int threads;  /* wanted, the caller included */
@@ -99,24 +104,37 @@ static struct {
     word finished;       /* grows when a worker ends the last chunk: what the caller waits on */
     atomic_int sleepers; /* workers asleep on epoch */
     atomic_int waiting;  /* the caller is asleep on finished */
-    /* The current run. The fields are written while left <= 0, when no claim can succeed, and stay as they
-     * are until done == chunks; so whoever has claimed a chunk may read them. */
-    _Alignas(128) _Atomic int64_t left; /* chunks not claimed yet */
-    _Atomic int64_t done;
+    /* The current run. The fields are written while nothing is left, when no claim can succeed, and stay as
+     * they are until done == chunks; so whoever has claimed a chunk may read them. */
+    gm_share shares[MAX_THREADS];
+    atomic_int parties; /* shares */
+    _Alignas(128) _Atomic int64_t done;
     gm_kernel f;
     void **bufs;
     const int64_t *dims;
     int64_t chunks;
 } pool = {.owned = ATOMIC_FLAG_INIT, .threads = 1};
 
-/* Claims one chunk and runs it: 0 when there was none, 2 when it was the last to end, else 1. */
-static int run_one_chunk(void) {
-    if (atomic_load_explicit(&pool.left, memory_order_relaxed) <= 0) return 0;
-    int64_t left = atomic_fetch_sub_explicit(&pool.left, 1, memory_order_acq_rel);
-    if (left <= 0) return 0;
+/* The chunk at which the share of thread `index` begins. */
+static int64_t share_start(int64_t chunks, int parties, int index) { return (chunks * index + parties - 1) / parties; }
+
+/* Claims one chunk of a share and runs it: 0 when there was none, 2 when it was the last to end, else 1. */
+static int run_one_of(int index) {
+    _Atomic int64_t *left = &pool.shares[index].left;
+    if (atomic_load_explicit(left, memory_order_relaxed) <= 0) return 0;
+    int64_t behind = atomic_fetch_sub_explicit(left, 1, memory_order_acq_rel);
+    if (behind <= 0) return 0;
     int64_t chunks = pool.chunks;
-    pool.f(pool.bufs, pool.dims, chunks - left);
+    int parties = atomic_load_explicit(&pool.parties, memory_order_relaxed);
+    pool.f(pool.bufs, pool.dims, share_start(chunks, parties, index + 1) - behind);
     return atomic_fetch_add(&pool.done, 1) + 1 == chunks ? 2 : 1;
+}
+
+/* The same of the own share, or else of another's. */
+static int run_one_chunk(int index) {
+    int parties = atomic_load_explicit(&pool.parties, memory_order_relaxed), ended = 0;
+    for (int k = 0; k < parties && !ended; k++) ended = run_one_of((index + k) % parties);
+    return ended;
 }
 
 static void *worker(void *argument) {
@@ -126,7 +144,7 @@ static void *worker(void *argument) {
         uint32_t epoch = atomic_load(&pool.epoch);
         int ended = 0;
         int wanted = index < atomic_load_explicit(&pool.threads, memory_order_relaxed);
-        while (wanted && (ended = run_one_chunk()) == 1) {
+        while (wanted && (ended = run_one_chunk(index)) == 1) {
         }
         if (ended == 2) {
             atomic_fetch_add(&pool.finished, 1);
@@ -144,7 +162,7 @@ static void *worker(void *argument) {
 static void reset_in_child(void) {
     word_reset();
     pool.started = 0;
-    atomic_store(&pool.left, 0);
+    for (int k = 0; k < MAX_THREADS; k++) atomic_store(&pool.shares[k].left, 0);
     atomic_store(&pool.sleepers, 0);
     atomic_store(&pool.waiting, 0);
     atomic_flag_clear(&pool.owned);
@@ -182,12 +200,15 @@ static void wait_for_last_chunk(void) {
 static void run_with_workers(gm_kernel f, void **bufs, const int64_t *dims, int64_t chunks, int workers) {
     if (pool.started < workers) start_workers(workers);
     pool.f = f, pool.bufs = bufs, pool.dims = dims, pool.chunks = chunks;
+    const int parties = workers + 1;
+    atomic_store(&pool.parties, parties);
     atomic_store(&pool.done, 0);
-    atomic_store(&pool.left, chunks);
+    for (int k = 0; k < parties; k++)
+        atomic_store(&pool.shares[k].left, share_start(chunks, parties, k + 1) - share_start(chunks, parties, k));
     atomic_fetch_add(&pool.epoch, 1);
     if (atomic_load(&pool.sleepers))
         word_wake(&pool.epoch, pool.started > workers || chunks > workers ? INT_MAX : (int)chunks - 1);
-    while (run_one_chunk()) {
+    while (run_one_chunk(0)) {
     }
     wait_for_last_chunk();
 }

@@ -66,7 +66,8 @@ class Pool:
     def __init__(self, library: Path) -> None:
         self.ffi = cffi.FFI()
         self.ffi.cdef(PROTOTYPES)
-        self.lib: Any = self.ffi.dlopen(str(library))
+        flags = os.RTLD_NOW | os.RTLD_NODELETE  # its workers sleep in it
+        self.lib: Any = self.ffi.dlopen(str(library), flags)
 
     def counts(
         self, chunks: int, *, kernel: str = "count", work: int = 0, size: int | None = None
