@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from engine.pricing.montecarlo.density import why_none
 from engine.pricing.montecarlo.factors import Factors
-from engine.pricing.montecarlo.models import Dynamics, dynamics_of
+from engine.pricing.montecarlo.models import Dynamics
 from engine.pricing.montecarlo.numbers import Numbers
 from engine.pricing.montecarlo.paths import Path
 from engine.pricing.montecarlo.shifts import Shift, Shifts, Wanted
@@ -62,11 +63,10 @@ def refusal(spec: Spec, column: Wanted) -> str | None:
         return "the model has no volatility of its own"
     if is_smoothed(spec):
         return None
-    has_density = dynamics_of(spec).returns is not None and spec.market.assets == 1
-    if not is_lipschitz(spec) and not has_density:
-        return "the payoff jumps, and the density of the model's paths is not known"
-    if len(column.shifts) > 1 and not has_density:
-        return "the density of the model's paths is not known"
+    if not is_lipschitz(spec) or len(column.shifts) > 1:
+        reason = why_none(spec)
+        if reason is not None:
+            return reason
     if (
         isinstance(spec.product, p.Lookback)
         and len(column.shifts) > 1
@@ -117,10 +117,7 @@ def samples(scene: Scene, columns: Sequence[Wanted]) -> list[Tensor]:
     elif second:
         beside = scene.lanes(columns, "density ")
         assert scene.factors is not None
-        found = scene.dynamics.density(scene.numbers, beside, scene.factors)
-        assert found is not None
-        normals, ratio = found
-        moved = replace(scene.factors, normals=[normals, *scene.factors.normals[1:]])
+        moved, ratio = scene.dynamics.density(scene.numbers, beside, scene.factors)
         y = _along(scene, scene.dynamics.simulate(scene.numbers, moved, along))
     else:
         y = _along(scene, scene.simulate(along))
@@ -149,10 +146,9 @@ def _weighted(scene: Scene, shifts: Shifts) -> Tensor:
     """The payoff of fixed paths times their density over what it was: a derivative of it is a sample."""
     assert scene.factors is not None
     here = scene.simulate(Shifts())
-    found = scene.dynamics.density(scene.numbers, shifts, scene.factors)
-    assert found is not None
+    _, ratio = scene.dynamics.density(scene.numbers, shifts, scene.factors)
     fixed = replace(here, logs=[x.detach() for x in here.logs], shifts=shifts)
-    return scene.pays(fixed) * found[1]
+    return scene.pays(fixed) * ratio
 
 
 def _derivatives(

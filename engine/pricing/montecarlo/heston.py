@@ -6,10 +6,12 @@ L. Andersen, Efficient simulation of the Heston stochastic volatility model, Jou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import expm1
 from typing import Any
 
-from engine.pricing.montecarlo.numbers import Getters, Numbers
+from engine.pricing.montecarlo.grid import grid_of
+from engine.pricing.montecarlo.numbers import Numbers
 from engine.pricing.montecarlo.paths import over_steps
 from engine.pricing.montecarlo.shifts import Shifts
 from engine.pricing.spec import Spec
@@ -22,6 +24,9 @@ SWITCH = (
 LEAST_XI = 1e-5  # a variance that does not move is taken to move by this
 _TINY = 1e-300
 
+Numbered = Callable[[Spec, float], tuple[float, float]]
+"""A number of a step, by its length, and its derivative in that."""
+
 
 def returns(
     numbers: Numbers, shifts: Shifts, normals: Tensor, uniforms: Tensor
@@ -32,8 +37,16 @@ def returns(
     dates = uniforms.shape[1]
     v = shifts.moved(numbers.scalar("v0", lambda spec: spec.model.v0), "v0")  # type: ignore[attr-defined]
     v = v.broadcast_to(uniforms.shape[0], 1, uniforms.shape[2]).squeeze(1)
-    k2, k34 = (_by_date(numbers, f"heston k{i}", _weights(i)) for i in (2, 3))
-    decay, spread, rest, pull = (_by_date(numbers, f"heston {i}", _moments(i)) for i in range(4))
+    later = shifts.get("time")
+
+    def column(name: str, get: Numbered) -> Tensor:
+        own = numbers.column(name, over_steps(lambda spec, begin, end: get(spec, end - begin)[0]))
+        if later is None:
+            return own
+        return own + later * numbers.column(f"{name} slope", lambda spec: _first_slope(spec, get))
+
+    k2, k34 = (_by_date(column(f"heston k{i}", _weights(i))) for i in (2, 3))
+    decay, spread, rest, pull = (_by_date(column(f"heston {i}", _moments(i))) for i in range(4))
     z, u = normals.permute(1, 0, 2), uniforms.permute(1, 0, 2)
 
     def step(turn: Tensor, v: Tensor) -> Turn:
@@ -45,14 +58,19 @@ def returns(
 
     means, sums = loop(dates, step, v).stacked
     both = sums.permute(1, 0, 2)
-    conditional = (both * numbers.column("heston k3", _weights(3))).clamp(_TINY)
-    return means.permute(1, 0, 2), conditional, (both * numbers.column("half dt", _half)).clamp(_TINY)
+    conditional = (both * column("heston k3", _weights(3))).clamp(_TINY)
+    return means.permute(1, 0, 2), conditional, (both * column("half dt", _half)).clamp(_TINY)
 
 
-def _by_date(numbers: Numbers, name: str, get: Getters) -> Tensor:
-    """Numbers of dates, a scalar each."""
-    column = numbers.column(name, get)
-    return column.reshape(column.shape[0])
+def _by_date(x: Tensor) -> Tensor:
+    """Numbers of dates, a scalar each, or [blocks, paths] where they move."""
+    return x.reshape(x.shape[0]) if x.ndim == 2 else x.permute(1, 0, 2)
+
+
+def _first_slope(spec: Spec, get: Numbered) -> list[float]:
+    """The derivative of a number in the length of the first step, which is that of all dates."""
+    grid = grid_of(spec)
+    return [get(spec, grid.times[0])[1], *[0.0] * (len(grid.times) - 1)]
 
 
 def _next(m: Tensor, s2: Tensor, u: Tensor, z: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
@@ -74,42 +92,43 @@ def _next(m: Tensor, s2: Tensor, u: Tensor, z: Tensor, a: Tensor) -> tuple[Tenso
     return where(quadratic, square, tail), where(quadratic, square_moment, tail_moment)
 
 
-_half = over_steps(lambda spec, begin, end: 0.5 * (end - begin))
+def _half(spec: Spec, dt: float) -> tuple[float, float]:
+    return 0.5 * dt, 0.5
 
 
 def _model(spec: Spec) -> Any:
     return spec.model
 
 
-def _moments(which: int) -> Any:
+def _moments(which: int) -> Numbered:
     """Of the next variance given v: mean = decay v + pull, variance = spread v + rest (equations 17, 18)."""
 
-    def moment(spec: Spec, begin: float, end: float) -> float:
+    def moment(spec: Spec, dt: float) -> tuple[float, float]:
         model = _model(spec)
-        kappa, dt, xi2 = model.kappa, end - begin, max(model.xi, LEAST_XI) ** 2
+        kappa, xi2 = model.kappa, max(model.xi, LEAST_XI) ** 2
         gone = -expm1(-kappa * dt)  # 1 - exp(-kappa dt)
+        left = 1.0 - gone
         over = gone / kappa if kappa > 0.0 else dt
-        return float(
-            (
-                1.0 - gone,
-                xi2 * (1.0 - gone) * over,
-                0.5 * model.theta * xi2 * gone * over,
-                model.theta * gone,
-            )[which]
-        )
+        return (
+            (left, -kappa * left),
+            (xi2 * left * over, xi2 * left * (left - kappa * over)),
+            (0.5 * model.theta * xi2 * gone * over, 0.5 * model.theta * xi2 * left * (kappa * over + gone)),
+            (model.theta * gone, model.theta * kappa * left),
+        )[which]
 
-    return over_steps(moment)
+    return moment
 
 
-def _weights(which: int) -> Any:
+def _weights(which: int) -> Numbered:
     """K1, K2, and K3 = K4 of the log return, with the variance's integral by its mean (equation 33)."""
 
-    def weight(spec: Spec, begin: float, end: float) -> float:
+    def weight(spec: Spec, dt: float) -> tuple[float, float]:
         model = _model(spec)
-        dt, xi = end - begin, max(model.xi, LEAST_XI)
-        bend = 0.5 * dt * (model.kappa * model.rho / xi - 0.5)
+        xi = max(model.xi, LEAST_XI)
+        slope = 0.5 * (model.kappa * model.rho / xi - 0.5)
         if which == 3:
-            return float(0.5 * dt * (1.0 - model.rho**2))
-        return float(bend - model.rho / xi if which == 1 else bend + model.rho / xi)
+            return 0.5 * dt * (1.0 - model.rho**2), 0.5 * (1.0 - model.rho**2)
+        bend = 0.5 * dt * (model.kappa * model.rho / xi - 0.5)
+        return bend - model.rho / xi if which == 1 else bend + model.rho / xi, slope
 
-    return over_steps(weight)
+    return weight

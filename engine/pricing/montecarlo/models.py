@@ -6,20 +6,21 @@ and its density.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import exp
 
-from engine.pricing.montecarlo import euler, heston
+from engine.pricing.montecarlo import displaced, euler, heston
+from engine.pricing.montecarlo.correlate import correlated
+from engine.pricing.montecarlo.density import of_returns, why_none
 from engine.pricing.montecarlo.factors import Factors, Needs
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.jumps import most_jumps, poisson
 from engine.pricing.montecarlo.numbers import Numbers
-from engine.pricing.montecarlo.paths import Path, carry, correlated, picked, start, summed, taken, variance
+from engine.pricing.montecarlo.paths import Path, carry, gathered, picked, start, summed, variance
 from engine.pricing.montecarlo.shifts import Shifts
 from engine.pricing.spec import BlackScholes, Cev, Displaced, Heston, LocalVol, MertonJumps, Model, Spec
 from engine.pricing.spec import products as p
-from engine.tensor import Tensor, cat
+from engine.tensor import Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +42,14 @@ class Return:
 class Dynamics:
     """``normals`` and ``uniforms`` that a step takes beside a normal for each asset; ``returns`` of each.
 
-    A model whose returns are not normal makes its ``path`` itself, and has no density.
+    A model whose returns are not normal makes its ``path`` itself, and says how it is ``held``.
     """
 
     normals: int = 0
     uniforms: int = 0
     returns: Callable[[Numbers, Shifts, Factors], list[Return]] | None = None
     path: Callable[[Numbers, Shifts, Factors, Tensor], tuple[Tensor, Tensor]] | None = None
+    held: Callable[[Numbers, Shifts, Factors], tuple[Factors, Tensor]] | None = None
 
     def simulate(self, numbers: Numbers, factors: Factors, shifts: Shifts) -> Path:
         """The path that the factors make in the shifted market, at the contract's times."""
@@ -69,24 +71,20 @@ class Dynamics:
         weight = returns[0].weight
         return _seen(Path(times, numbers, shifts, logs, starts, spreads, factors.bridge, weight=weight))
 
-    def density(self, numbers: Numbers, shifts: Shifts, factors: Factors) -> tuple[Tensor, Tensor] | None:
+    def density(self, numbers: Numbers, shifts: Shifts, factors: Factors) -> tuple[Factors, Tensor]:
         """Of the paths that the factors make in the market as it is, taken to stay where they are.
 
-        The normals that lead there in the shifted market, and the density over what it was: a factor of
+        The factors that lead there in the shifted market, and the density over what it was: a factor of
         value 1, [blocks, paths].
         """
-        if self.returns is None or numbers.spec.market.assets > 1:
-            return None
-        here = self.returns(numbers, Shifts(), factors)[0]
-        x = (summed(factors.normals[0] * here.variance.sqrt() + here.mean)).detach()
-        x = x + start(numbers, Shifts(), 0)
-        there = self.returns(numbers, shifts, factors)[0]
-        first = start(numbers, shifts, 0).broadcast_to(x.shape[0], 1, x.shape[2])
-        before = first if x.shape[1] == 1 else cat([first, x[:, : x.shape[1] - 1]], 1)
-        z = (x - before - there.mean) / there.variance.sqrt()
-        log = (z * z + there.variance.log()).sum(1) * -0.5
-        ratio = (log - log.detach()).exp()
-        return z, ratio if there.weight is None else ratio * there.weight
+        if self.returns is None:
+            assert self.held is not None
+            return self.held(numbers, shifts, factors)
+        here, there = (self.returns(numbers, own, factors) for own in (Shifts(), shifts))
+        laws = [[(own.mean, own.variance) for own in found] for found in (here, there)]
+        moved, ratio = of_returns(numbers, shifts, factors, *laws)
+        weight = there[0].weight
+        return moved, ratio if weight is None else ratio * weight
 
 
 def _seen(path: Path) -> Path:
@@ -99,20 +97,9 @@ def _seen(path: Path) -> Path:
         times=grid.contract,
         logs=[picked(x, grid.seen) for x in path.logs],
         levels=None if path.levels is None else [picked(x, grid.seen) for x in path.levels],
-        variance=[_gathered(x, grid.seen) for x in path.variance],
+        variance=[gathered(x, grid.seen) for x in path.variance],
         uniforms=None if path.uniforms is None else picked(path.uniforms, grid.seen),
     )
-
-
-def _gathered(x: Tensor, seen: Sequence[int]) -> Tensor:
-    """Sums between the dates at ``seen``."""
-    axis = x.ndim - 2
-    total = picked(x.cumsum(axis), seen, axis)
-    if len(seen) == 1:
-        return total
-    count = len(seen)
-    rest = taken(total, axis, 1, count - 1) - taken(total, axis, 0, count - 1)
-    return cat([taken(total, axis, 0, 1), rest], axis)
 
 
 # ---- the models
@@ -142,43 +129,13 @@ def _heston(numbers: Numbers, shifts: Shifts, factors: Factors) -> list[Return]:
     return [Return(carry(numbers, shifts, 0) + mean, variance, spread)]
 
 
-def _displaced(numbers: Numbers, shifts: Shifts, factors: Factors, begin: Tensor) -> tuple[Tensor, Tensor]:
-    """Rubinstein (1983): the forward to expiry, moved by ``shift``, is lognormal."""
-    total = variance(numbers, shifts, 0)
-    moved = numbers.scalar("displacement", lambda spec: spec.model.shift)  # type: ignore[attr-defined]
-
-    def to_expiry(spec: Spec) -> float:
-        return spec.market.carry(0, 0.0, spec.expiry)
-
-    def from_each(spec: Spec) -> list[float]:
-        return [exp(-spec.market.carry(0, time, spec.expiry)) for time in grid_of(spec).times]
-
-    growth = numbers.scalar("growth to expiry", to_expiry)
-    span = numbers.scalar("span", lambda spec: spec.expiry)
-    rest = numbers.column("spans left", lambda spec: [spec.expiry - time for time in grid_of(spec).times])
-    back = numbers.column("back from expiry", from_each)
-    for kind, sign in (("rate", 1.0), ("yield", -1.0)):
-        shift = shifts.get(kind)
-        if shift is not None:
-            growth = growth + shift * span * sign
-            back = back * (shift * rest * -sign).exp()
-    later = shifts.get("time")
-    if later is not None:
-        growth = growth + later * numbers.scalar(
-            "carry now 0", lambda spec: spec.market.rate.values[0] - spec.market.yields[0].values[0]
-        )
-    base = (begin + growth).exp() + moved
-    x = summed(factors.normals[0] * total.sqrt() - total * 0.5)
-    return (base * x.exp() - moved) * back, total
-
-
 _DYNAMICS: dict[type[Model], Dynamics] = {
     BlackScholes: Dynamics(returns=_black_scholes),
     MertonJumps: Dynamics(uniforms=1, returns=_merton),
     Heston: Dynamics(normals=1, uniforms=1, returns=_heston),
-    Displaced: Dynamics(path=_displaced),
-    Cev: Dynamics(path=euler.cev),
-    LocalVol: Dynamics(path=euler.local_vol),
+    Displaced: Dynamics(path=displaced.path, held=displaced.held),
+    Cev: Dynamics(path=euler.CEV.path, held=euler.CEV.held),
+    LocalVol: Dynamics(path=euler.LOCAL_VOL.path, held=euler.LOCAL_VOL.held),
 }
 
 
@@ -194,6 +151,6 @@ def needs_of(spec: Spec) -> Needs:
     return Needs(len(grid_of(spec).times), spec.market.assets + dynamics.normals, dynamics.uniforms, bridged)
 
 
-def form_of(spec: Spec) -> int:
-    """What of a model's numbers decides the graph."""
-    return most_jumps(spec) if isinstance(spec.model, MertonJumps) else 0
+def form_of(spec: Spec) -> tuple[int, bool]:
+    """What of a request's numbers decides the graph: jumps told apart, and whether paths have a density."""
+    return most_jumps(spec) if isinstance(spec.model, MertonJumps) else 0, why_none(spec) is None

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
-from engine.pricing.montecarlo.correlate import root, root_slope
 from engine.pricing.montecarlo.folds import Fold
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.numbers import Getter, Getters, Inputs, Numbers
-from engine.pricing.montecarlo.shifts import Shifts, pairs_of
+from engine.pricing.montecarlo.shifts import Shifts
 from engine.pricing.spec import Spec
 from engine.tensor import Tensor, cat
 
@@ -159,6 +158,17 @@ def taken(x: Tensor, axis: int, first: int, count: int) -> Tensor:
     return x[first : first + count] if axis == 0 else x[:, first : first + count]
 
 
+def gathered(x: Tensor, seen: Sequence[int]) -> Tensor:
+    """Sums between the dates at ``seen``."""
+    axis = x.ndim - 2
+    total = picked(x.cumsum(axis), seen, axis)
+    if len(seen) == 1:
+        return total
+    count = len(seen)
+    rest = taken(total, axis, 1, count - 1) - taken(total, axis, 0, count - 1)
+    return cat([taken(total, axis, 0, 1), rest], axis)
+
+
 # ---- what the assets gather in a step
 
 
@@ -236,36 +246,6 @@ def start(numbers: Numbers, shifts: Shifts, asset: int) -> Tensor:
         return spec.market.escrowed(spec.expiry) if spec.market.dividends else spec.market.spots[asset]
 
     return shifts.moved(numbers.scalar(f"spot {asset}", spot), "spot", asset).log()
-
-
-# ---- factors
-
-
-def correlated(numbers: Numbers, shifts: Shifts, factors: Sequence[Tensor]) -> list[Tensor]:
-    """Independent factors turned into correlated ones: L z, L Lᵀ the correlation matrix."""
-    n = len(factors)
-    if n == 1:
-        return list(factors)
-
-    def entry(i: int, k: int) -> Tensor:
-        value = numbers.scalar(f"root {i} {k}", lambda spec: root(spec.market.correlation)[i][k])
-        for place, pair in enumerate(pairs_of(n)):
-            shift = shifts.get("corr", place)
-            if shift is not None:
-                slope = numbers.scalar(
-                    f"root slope {place} {i} {k}",
-                    lambda spec, pair=pair: root_slope(spec.market.correlation, *pair)[i][k],  # type: ignore[misc]
-                )
-                value = value + shift * slope
-        return value
-
-    mixed = []
-    for i in range(n):
-        total = factors[0] * entry(i, 0)
-        for k in range(1, i + 1):
-            total = total + factors[k] * entry(i, k)
-        mixed.append(total)
-    return mixed
 
 
 def summed(steps: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ from engine.tensor import Tensor, cat, where
 from engine.tensor.cell import apply
 
 PROGRAMS_KEPT = 64
-MOST_COMPILED = 1500  # nodes of a graph: the build of its kernels takes seconds
+MOST_COMPILED = 1500  # nodes of a graph, those within loops aside: the build of its kernels takes seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,8 @@ def _summing(columns: int, each: int) -> Runner:
 
 def _runner(graph: Graph, outputs: list[Tensor], is_short: bool = False) -> Runner:
     """A plan, or node by node where a path has too many different steps to compile them all."""
-    if is_short or graph.text(outputs).count("\n") <= MOST_COMPILED:
+    lines = graph.text(outputs).splitlines()
+    if is_short or sum(not line.startswith(" ") for line in lines) <= MOST_COMPILED:
         plan = graph.compile(outputs)
         return Runner(tuple(plan.names), plan.run)
     names = tuple(graph.names(outputs))

@@ -1,0 +1,105 @@
+"""What holds paths where they are while the market moves, and what that does to how probable they are.
+
+The derivative of a payoff that jumps, and a second derivative of one that bends, is missed where a path moves
+across the jump or the bend. So paths stay where they are at the dates that the contract sees: other factors
+lead there in the moved market, and a path weighs its density there over what it was (Broadie and Glasserman
+1996).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+
+from engine.pricing.montecarlo.correlate import correlated, independent, is_singular, log_volume
+from engine.pricing.montecarlo.factors import Factors
+from engine.pricing.montecarlo.grid import grid_of
+from engine.pricing.montecarlo.numbers import Numbers
+from engine.pricing.montecarlo.paths import gathered, start, summed
+from engine.pricing.montecarlo.shifts import Shifts
+from engine.pricing.spec import LocalVol, Spec
+from engine.tensor import Tensor, cat
+
+Law = tuple[Tensor, Tensor]
+"""Mean and variance of each step's log return of an asset."""
+
+
+def why_none(spec: Spec) -> str | None:
+    """Why paths have no density; None where they have one."""
+    grid, market = grid_of(spec), spec.market
+    if is_singular(market.correlation):
+        return "the correlation matrix is singular, so the assets have no joint density"
+    if min(market.spots) <= 0.0:
+        return "an asset at 0 has no density"
+    if isinstance(spec.model, LocalVol):
+        still = min(map(min, spec.model.vols)) == 0.0
+    else:
+        steps = list(zip(grid.starts, grid.times, strict=True))
+        still = any(
+            market.variance(asset, *step) == 0.0 for asset in range(len(market.vols)) for step in steps
+        )
+    return "an asset without volatility has no density" if still else None
+
+
+def of_returns(
+    numbers: Numbers, shifts: Shifts, factors: Factors, here: Sequence[Law], there: Sequence[Law]
+) -> tuple[Factors, Tensor]:
+    """Of assets whose log returns are normal, by the laws of the market as it is and of the shifted one.
+
+    The factors that lead there, and the density over what it was: a factor of value 1, [blocks, paths].
+    """
+    grid, assets = grid_of(numbers.spec), len(here)
+    if assets == 1 and len(grid.seen) < len(grid.times):
+        return _of_what_is_seen(numbers, shifts, factors, here[0], there[0])
+    driving = correlated(numbers, Shifts(), factors.normals[:assets])
+    mixed = []
+    for asset, ((mean, variance), (moved, wide)) in enumerate(zip(here, there, strict=True)):
+        x = summed(driving[asset] * variance.sqrt() + mean).detach()
+        x = x + start(numbers, Shifts(), asset)
+        first = start(numbers, shifts, asset).broadcast_to(x.shape[0], 1, x.shape[2])
+        before = first if x.shape[1] == 1 else cat([first, x[:, : x.shape[1] - 1]], 1)
+        mixed.append((x - before - moved) / wide.sqrt())
+    normals = independent(numbers, shifts, mixed)
+    log = _log_density(normals, [variance for _, variance in there])
+    volume = log_volume(numbers, shifts, assets)
+    if volume is not None:
+        log = log - volume.squeeze(1) * float(len(grid.times))
+    return replace(factors, normals=[*normals, *factors.normals[assets:]]), (log - log.detach()).exp()
+
+
+def _of_what_is_seen(
+    numbers: Numbers, shifts: Shifts, factors: Factors, here: Law, there: Law
+) -> tuple[Factors, Tensor]:
+    """The same of one asset that the contract sees at some dates only.
+
+    Steps between two of them are one, which weighs far less than they do, above all where the variance of
+    some is next to nothing.
+    """
+    seen = grid_of(numbers.spec).seen
+    (mean, variance), (moved, wide) = here, there
+    moved, wide = (x.broadcast_to(*factors.normals[0].shape) for x in (moved, wide))
+    steps = (factors.normals[0] * variance.sqrt() + mean).detach()
+    made = gathered(steps - moved, seen)
+    late = start(numbers, shifts, 0) - start(numbers, Shifts(), 0)
+    rest = [made[:, 1:]] if len(seen) > 1 else []
+    made, total = cat([made[:, :1] - late, *rest], 1), gathered(wide, seen)
+    z = made / total.sqrt()
+    log = _log_density([z], [total])
+    each = wide.sqrt() * _at_each(z / total.sqrt(), seen)
+    return replace(factors, normals=[each, *factors.normals[1:]]), (log - log.detach()).exp()
+
+
+def _log_density(normals: Sequence[Tensor], variances: Sequence[Tensor]) -> Tensor:
+    """The logarithm of the density of steps, [blocks, paths], but for a constant."""
+    parts = [z * z + variance.log() for z, variance in zip(normals, variances, strict=True)]
+    return reduce(Tensor.__add__, parts).sum(1) * -0.5
+
+
+def _at_each(x: Tensor, seen: Sequence[int]) -> Tensor:
+    """Numbers of the steps between seen dates, for each date in them."""
+    blocks, _, paths = x.shape
+    starts = [-1, *seen[:-1]]
+    counts = [end - begin for begin, end in zip(starts, seen, strict=True)]
+    parts = [x[:, k : k + 1].broadcast_to(blocks, count, paths) for k, count in enumerate(counts)]
+    return parts[0] if len(parts) == 1 else cat(parts, 1)
