@@ -11,6 +11,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from engine.pricing.montecarlo import extremes
 from engine.pricing.montecarlo.folds import Dates, Fold, How
 from engine.pricing.montecarlo.grid import grid_of, pays_at_hit
 from engine.pricing.montecarlo.paths import Path, discounts
@@ -165,15 +166,14 @@ EXTREMES = {
 def extreme(path: Path, of_maximum: bool) -> Tensor:
     """The largest or smallest value of the path, [blocks, paths], with what the contract has seen before.
 
-    Between two dates it is drawn: the law of a bridge's maximum is (a + b + √((b - a)² - 2 v log U)) / 2.
+    Between two dates it is drawn (extremes.py).
     """
     product: Any = path.numbers.spec.product
     monitoring = product.monitoring
     if monitoring.times is None:
-        x, before = path.logs[0], path.before()
-        assert path.uniforms is not None
-        spread = ((x - before) * (x - before) + path.variance[0] * path.uniforms.log() * -2.0).sqrt()
-        spots = ((x + before + (spread if of_maximum else -spread)) * 0.5).exp()
+        if path.is_smooth:
+            return extremes.by_mean(path, of_maximum)
+        spots = extremes.of_bridges(path, of_maximum).exp()
         found = spots.max(1) if of_maximum else spots.min(1)
     elif sees_each_date(path.numbers.spec):
         found = path.over_dates(EXTREMES[of_maximum])

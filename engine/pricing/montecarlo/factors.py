@@ -9,7 +9,9 @@ from engine.core.dim import Dim
 from engine.core.dtype import float32, uint32
 from engine.normal import inverse_normal
 from engine.pricing.montecarlo.draws import Layout, box_muller, drawn, pair_of_uniforms
+from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.numbers import Numbers
+from engine.pricing.montecarlo.paths import picked
 from engine.pricing.montecarlo.rotation import rotation_of
 from engine.pricing.montecarlo.sobol import sobol_uniforms
 from engine.pricing.spec import Simulation
@@ -19,7 +21,7 @@ from engine.tensor import Tensor, cat
 @dataclass(frozen=True, slots=True)
 class Factors:
     """Arrays of [blocks, dates, paths]: ``normals`` and ``uniforms`` of the model, and ``bridge``, uniforms
-    for what happens between two dates.
+    for what happens between two dates that the contract sees.
     """
 
     normals: Sequence[Tensor]
@@ -57,7 +59,7 @@ def draw_factors(numbers: Numbers, settings: Simulation, blocks: Dim, needs: Nee
     return Factors(
         [_rotated(numbers, settings, z[:, k * dates : (k + 1) * dates]) for k in range(needs.normals)],
         own[: needs.uniforms],
-        own[-1] if needs.bridged else None,
+        picked(own[-1], grid_of(numbers.spec).seen) if needs.bridged else None,
     )
 
 

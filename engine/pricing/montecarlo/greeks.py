@@ -67,12 +67,6 @@ def refusal(spec: Spec, column: Wanted) -> str | None:
         reason = why_none(spec)
         if reason is not None:
             return reason
-    if (
-        isinstance(spec.product, p.Lookback)
-        and len(column.shifts) > 1
-        and spec.product.monitoring.times is None
-    ):
-        return "the density of a path's extremes is not taken"
     return None
 
 
@@ -109,18 +103,37 @@ def samples(scene: Scene, columns: Sequence[Wanted]) -> list[Tensor]:
         return [scene.pays(scene.simulate(Shifts()))]
     if is_smoothed(scene.numbers.spec):
         return _smooth(scene, columns)
+    if is_lipschitz(scene.numbers.spec) and any(len(column.shifts) > 1 for column in columns):
+        return _apart(scene, columns) if _draws_extremes(scene.numbers.spec) else _held(scene, columns)
     along = scene.lanes(columns)
-    second = any(len(column.shifts) > 1 for column in columns)
-    beside, ratio = along, None
-    if not is_lipschitz(scene.numbers.spec):
-        y = _weighted(scene, along)
-    elif second:
-        beside = scene.lanes(columns, "density ")
-        assert scene.factors is not None
-        moved, ratio = scene.dynamics.density(scene.numbers, beside, scene.factors)
-        y = _along(scene, scene.dynamics.simulate(scene.numbers, moved, along))
-    else:
-        y = _along(scene, scene.simulate(along))
+    is_smooth = is_lipschitz(scene.numbers.spec)
+    y = _along(scene, scene.simulate(along)) if is_smooth else _weighted(scene, along)
+    return [y, *_derivatives(scene, y, columns, (along, along), None)]
+
+
+def _draws_extremes(spec: Spec) -> bool:
+    """Whether extremes between dates are drawn, so that second derivatives take the mean of some instead."""
+    return isinstance(spec.product, p.Lookback) and spec.product.monitoring.times is None
+
+
+def _apart(scene: Scene, columns: Sequence[Wanted]) -> list[Tensor]:
+    """Second derivatives with means of extremes, and all else with those that are drawn."""
+    firsts = [column for column in columns if len(column.shifts) == 1]
+    seconds = [column for column in columns if len(column.shifts) > 1]
+    y, *own = samples(scene, firsts)
+    _, *more = _held(scene, seconds)
+    names = [column.name for column in (*firsts, *seconds)]
+    found = dict(zip(names, [*own, *more], strict=True))
+    return [y, *[found[column.name] for column in columns]]
+
+
+def _held(scene: Scene, columns: Sequence[Wanted]) -> list[Tensor]:
+    """First derivatives along the path, and second ones of these while the path stays where it is."""
+    along, beside = scene.lanes(columns), scene.lanes(columns, "density ")
+    assert scene.factors is not None
+    moved, ratio = scene.dynamics.density(scene.numbers, beside, scene.factors)
+    path = scene.dynamics.simulate(scene.numbers, moved, along)
+    y = _along(scene, replace(path, is_smooth=True))
     return [y, *_derivatives(scene, y, columns, (along, beside), ratio)]
 
 

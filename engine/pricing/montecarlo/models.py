@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from engine.pricing.montecarlo import displaced, euler, heston
+from engine.pricing.montecarlo import displaced, euler, extremes, heston
 from engine.pricing.montecarlo.correlate import correlated
 from engine.pricing.montecarlo.density import of_returns, why_none
 from engine.pricing.montecarlo.factors import Factors, Needs
@@ -75,8 +75,18 @@ class Dynamics:
         """Of the paths that the factors make in the market as it is, taken to stay where they are.
 
         The factors that lead there in the shifted market, and the density over what it was: a factor of
-        value 1, [blocks, paths].
+        value 1, [blocks, paths]. Extremes stay as well.
         """
+        moved, ratio = self._holding(numbers, shifts, factors)
+        if factors.bridge is None:
+            return moved, ratio
+        here = self.simulate(numbers, factors, Shifts())
+        there = self.simulate(numbers, moved, shifts)
+        uniforms, weight = extremes.held(here, there, numbers.spec.product.of_maximum)  # type: ignore[attr-defined]
+        return replace(moved, bridge=uniforms), ratio if weight is None else ratio * weight
+
+    def _holding(self, numbers: Numbers, shifts: Shifts, factors: Factors) -> tuple[Factors, Tensor]:
+        """Those that hold the dates."""
         if self.returns is None:
             assert self.held is not None
             return self.held(numbers, shifts, factors)
@@ -98,7 +108,6 @@ def _seen(path: Path) -> Path:
         logs=[picked(x, grid.seen) for x in path.logs],
         levels=None if path.levels is None else [picked(x, grid.seen) for x in path.levels],
         variance=[gathered(x, grid.seen) for x in path.variance],
-        uniforms=None if path.uniforms is None else picked(path.uniforms, grid.seen),
     )
 
 

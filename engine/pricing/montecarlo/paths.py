@@ -21,7 +21,8 @@ class Path:
     ``start`` is the logarithm today, ``variance`` what the logarithm gathers from one time to the next: both
     broadcast against [blocks, 1, paths] and [blocks, dates, paths]. ``levels`` are the assets themselves
     where they may fall to zero or below, so that logarithms do not tell all. ``weight`` has the value 1 and
-    the derivative of the probability of what was drawn beside normals, [blocks, paths]. A path that was
+    the derivative of the probability of what was drawn beside normals, [blocks, paths]. Where a path
+    ``is_smooth``, the mean of its extreme in the first step stands for what would be drawn. A path that was
     walked date by date has its last date alone, and what was ``folded`` on the way.
     """
 
@@ -34,6 +35,7 @@ class Path:
     uniforms: Tensor | None = None
     levels: Sequence[Tensor] | None = None
     weight: Tensor | None = None
+    is_smooth: bool = False
     folded: Mapping[str, Tensor] | None = None
 
     def spots(self, asset: int = 0) -> Tensor:
