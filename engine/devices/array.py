@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -14,9 +15,15 @@ from engine.core.dtype import DType, bfloat16, bfloat16_bits, bool_
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 KEPT_BYTES = 512 << 20  # freed memory held for reuse; what exceeds it goes back to the system
+HUGE_PAGE, FROM_BYTES = 2 << 20, 4 << 20  # blocks of at least so many bytes ask for pages of this size
+MADV_HUGEPAGE = 14  # Linux
 
 ffi = FFI()
-ffi.cdef("int posix_memalign(void **, size_t, size_t); void free(void *);")
+ffi.cdef("""
+    int posix_memalign(void **, size_t, size_t);
+    int madvise(void *, size_t, int);
+    void free(void *);
+""")
 _libc = ffi.dlopen(None)
 _BYTES = ffi.typeof("char *")
 
@@ -29,9 +36,11 @@ class _Pool:
         self.classes: dict[int, tuple[int, list[int]]] = {}
 
     def fresh(self, size: int) -> int:
-        out = ffi.new("void **")
-        if _libc.posix_memalign(out, ALIGNMENT, size):
+        out, is_large = ffi.new("void **"), size >= FROM_BYTES
+        if _libc.posix_memalign(out, HUGE_PAGE if is_large else ALIGNMENT, size):
             raise MemoryError(f"no memory for {size} bytes")
+        if is_large and sys.platform == "linux":
+            _libc.madvise(out[0], size, MADV_HUGEPAGE)  # a wish: small pages do as well
         return int(ffi.cast("uintptr_t", out[0]))
 
     def release(self, block: int) -> None:
