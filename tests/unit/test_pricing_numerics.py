@@ -8,7 +8,7 @@ import pytest
 
 from engine.pricing.numerics.chi_square import gamma_p, noncentral
 from engine.pricing.numerics.implied import bachelier_deviation, black_deviation, time_value
-from engine.pricing.numerics.normal import cdf, cdf2, density, log_cdf, quantile
+from engine.pricing.numerics.normal import cdf, cdf2, density, mills, quantile
 from engine.pricing.numerics.quadrature import hermite, integrate, legendre, panels
 from engine.pricing.numerics.roots import find_root
 from engine.pricing.numerics.symmetric import eigen
@@ -25,12 +25,15 @@ from engine.pricing.numerics.symmetric import eigen
 )
 def test_the_normal_law_keeps_its_relative_accuracy(x: float, value: float) -> None:
     assert cdf(x) == pytest.approx(value, rel=2e-16 * (1.0 + x * x), abs=0.0)
-    assert log_cdf(x) == pytest.approx(log(value), rel=2e-15)
+    assert mills(-x) == pytest.approx(value / density(x), rel=2e-16 * (1.0 + x * x))
     assert quantile(cdf(x)) == pytest.approx(x, abs=1e-14)
 
 
-def test_the_logarithm_of_the_law_goes_on_where_the_law_ends() -> None:
-    assert log_cdf(-40.0) == pytest.approx(-804.60844201375379, rel=1e-14)
+def test_the_ratio_of_tail_and_density_goes_on_where_both_end() -> None:
+    """At 100 the asymptotic series 1/x - 1/x^3 + 3/x^5 - 15/x^7 has more digits than a double."""
+    x = 100.0
+    assert mills(x) == pytest.approx(1.0 / x - x**-3 + 3.0 * x**-5 - 15.0 * x**-7 + 105.0 * x**-9, rel=4e-16)
+    assert mills(6.0) == pytest.approx(mills(5.999999999999999), rel=1e-14)
 
 
 @pytest.mark.parametrize("rho", [-0.999, -0.85, -0.5, 0.0, 0.3, 0.79, 0.81, 0.99, 0.999999])

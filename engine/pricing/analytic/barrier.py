@@ -51,7 +51,12 @@ def knocked_out(spec: Spec, kind: str, strike: float, lower: float, upper: float
     held = spec.spot * killed.between(low, high, 1.0)
     owed = strike * killed.between(low, high, 0.0)
     sign = 1.0 if kind == "call" else -1.0
-    return spec.market.discount(spec.expiry) * sign * (held - owed)
+    return max(spec.market.discount(spec.expiry) * sign * (held - owed), 0.0)
+
+
+def knocked_in(spec: Spec, kind: str, strike: float, out: float) -> float:
+    """A call or put that comes to life, from one that is lost at the same levels."""
+    return max(vanilla(spec, kind, strike) - out, 0.0)
 
 
 def _killed(spec: Spec, lower: float, upper: float) -> Killed:
@@ -78,7 +83,7 @@ def barrier(spec: Spec) -> float:
     distance = log_ratio(level.level, spec.spot)
     if not level.is_out:
         missed = 1.0 - _hit(distance, drift, variance)
-        return vanilla(spec, product.type, product.strike) - out + level.rebate * discount * missed
+        return knocked_in(spec, product.type, product.strike, out) + level.rebate * discount * missed
     if level.rebate_timing == "expiry":
         return out + level.rebate * discount * _hit(distance, drift, variance)
     rate = market.rate.integral(0.0, time)
@@ -101,8 +106,8 @@ def double_barrier(spec: Spec) -> float:
     out = knocked_out(spec, product.type, product.strike, levels.lower, levels.upper)
     killed = _killed(spec, levels.lower, levels.upper)
     if not levels.is_out:
-        plain = vanilla(spec, product.type, product.strike)
-        return plain - out + levels.rebate * discount * killed.survival()
+        inside = knocked_in(spec, product.type, product.strike, out)
+        return inside + levels.rebate * discount * killed.survival()
     if levels.rebate == 0.0:
         return out
     if levels.rebate_timing == "expiry":
@@ -112,7 +117,9 @@ def double_barrier(spec: Spec) -> float:
         shorter = Killed(killed.drift * part, killed.variance * part, killed.lower, killed.upper)
         return 1.0 - shorter.survival()
 
-    return out + levels.rebate * paid_at_hit(hit_by, market.rate.integral(0.0, time))
+    rate = market.rate.integral(0.0, time)
+    at_hit = paid_at_hit(hit_by, rate, killed.drift, killed.variance, killed.lower, killed.upper)
+    return out + levels.rebate * at_hit
 
 
 def touch(spec: Spec) -> float:

@@ -14,7 +14,7 @@ from math import exp, inf, log, prod, sqrt
 from engine.pricing.analytic.black import black, forward
 from engine.pricing.analytic.geometric import weights_of
 from engine.pricing.analytic.method import Method
-from engine.pricing.analytic.multi import spread_call
+from engine.pricing.analytic.multi import option_on_sum
 from engine.pricing.numerics.normal import cdf
 from engine.pricing.numerics.quadrature import hermite
 from engine.pricing.numerics.symmetric import eigen
@@ -41,11 +41,11 @@ def few(spec: Spec) -> float:
     weights = weights_of(spec)
     mean = sum(w * forward(spec, i) for i, w in enumerate(weights))
     if market.assets == 1:
-        call = black("call", mean, product.strike, sqrt(market.variance(0, 0.0, spec.expiry)))
+        value = black(product.type, mean, product.strike, sqrt(market.variance(0, 0.0, spec.expiry)))
     else:
         order = (0, 1) if weights[0] > 0.0 else (1, 0)
-        call = spread_call(spec, (weights[order[0]], weights[order[1]]), product.strike, order)
-    value = call if product.type == "call" else call - mean + product.strike
+        pair = weights[order[0]], weights[order[1]]
+        value = option_on_sum(spec, product.type, pair, product.strike, order)
     return market.discount(spec.expiry) * value
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import exp, inf, log, pi, sqrt
 
 from engine.pricing.analytic.black import european
@@ -44,11 +45,25 @@ def as_put(spec: Spec) -> Spec:
     return replace(spec, product=replace(product, type="put", strike=spec.spot), market=swapped)
 
 
-def has_one_boundary(spec: Spec) -> bool:
-    """Whether a put is exercised below one level only: never where yield < rate < 0."""
-    market = spec.market
-    times = sorted({0.0, *market.rate.until, *market.yields[0].until})
-    return all(market.rate.at(t) >= 0.0 or market.yields[0].at(t) >= market.rate.at(t) for t in times)
+def _dates(spec: Spec) -> list[float]:
+    """The dates after today."""
+    assert isinstance(spec.product, Bermudan)
+    return [t for t in spec.product.exercise.times if t > 0.0]
+
+
+def never_stops(put: Spec) -> bool:
+    """Whether waiting for the next date is always better: cash loses nothing by it, nor beside the spot."""
+    rate, dividend = put.market.rate, put.market.yields[0]
+    spans = list(pairwise(_dates(put)))
+    return all(rate.integral(a, b) <= min(dividend.integral(a, b), 0.0) for a, b in spans)
+
+
+def stops_below(put: Spec) -> bool:
+    """Whether a put is exercised below one level, if at all: on a spot of 0 waiting is never better.
+
+    The value is convex in the spot, so that it is that of exercise on an interval.
+    """
+    return all(put.market.rate.integral(a, b) >= 0.0 for a, b in pairwise(_dates(put)))
 
 
 def serves(spec: Spec) -> bool:
@@ -56,19 +71,19 @@ def serves(spec: Spec) -> bool:
     assert isinstance(product, Bermudan)
     if market.dividends or min(spec.spot, product.strike) <= 0.0:
         return False
-    times = [t for t in product.exercise.times if t > 0.0]
-    return (not times or moves_at_dates(spec, times)) and has_one_boundary(as_put(spec))
+    times, put = _dates(spec), as_put(spec)
+    return (not times or moves_at_dates(spec, times)) and (never_stops(put) or stops_below(put))
 
 
 def price(spec: Spec) -> float:
     put = as_put(spec)
     product = put.product
     assert isinstance(product, Bermudan)
-    times = [t for t in product.exercise.times if t > 0.0]
+    times = _dates(put)
     now = max(product.strike - put.spot, 0.0) if product.exercise.times[0] == 0.0 else 0.0
     if not times:
         return now
-    if max(put.market.rate.values) <= 0.0:
+    if never_stops(put):
         last = replace(put, product=European("put", product.strike), expiry=times[-1])
         return max(now, european(last))
     steps, _ = steps_to(put, times)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import expm1, inf, sqrt
 
-from engine.pricing.analytic.black import digital_payoff, forward, in_the_money
+from engine.pricing.analytic.black import black, digital_payoff, forward, in_the_money
 from engine.pricing.analytic.method import Method
 from engine.pricing.numerics.chi_square import noncentral
 from engine.pricing.spec import Cev, Displaced, Spec
@@ -80,25 +80,28 @@ def _scaled(spec: Spec, strike: float) -> tuple[float, float]:
 
 
 def displaced(spec: Spec) -> float:
+    """Black's formula for the forward and the strike, both displaced; the former is lognormal."""
     product = spec.product
     assert isinstance(product, European)
-    return _european(spec, product, *_displaced_beyond(spec, product.strike))
+    return spec.market.discount(spec.expiry) * black(product.type, *_displaced(spec, product.strike))
 
 
 def displaced_digital(spec: Spec) -> float:
-    product = spec.product
-    assert isinstance(product, Digital)
-    return _digital(spec, product, *_displaced_beyond(spec, product.strike))
+    product, model = spec.product, spec.model
+    assert isinstance(product, Digital) and isinstance(model, Displaced)
+    law = _displaced(spec, product.strike)
+    value = in_the_money(product.type, *law, False)
+    if product.pays == "asset":
+        value = in_the_money(product.type, *law, True) - model.shift * value
+    return spec.market.discount(spec.expiry) * product.payout * value
 
 
-def _displaced_beyond(spec: Spec, strike: float) -> tuple[float, float]:
-    """The same where the forward, displaced, is lognormal."""
+def _displaced(spec: Spec, strike: float) -> tuple[float, float, float]:
+    """Forward and strike, displaced, and the forward's log deviation."""
     model = spec.model
     assert isinstance(model, Displaced)
-    mean, level = forward(spec) + model.shift, strike + model.shift
     s = sqrt(spec.market.variance(0, 0.0, spec.expiry))
-    chance, held = (in_the_money("call", mean, level, s, asset) for asset in (False, True))
-    return chance, held - model.shift * chance
+    return forward(spec) + model.shift, strike + model.shift, s
 
 
 def displaced_serves(spec: Spec) -> bool:

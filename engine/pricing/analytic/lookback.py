@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from math import exp, sqrt
+from math import exp, isinf, sqrt
 
 from engine.pricing.analytic.barrier import is_constant, log_moments
-from engine.pricing.analytic.black import black
+from engine.pricing.analytic.black import black, forward
 from engine.pricing.analytic.method import Method
-from engine.pricing.analytic.passage import log_ratio, mean_excess_of_maximum, mean_excess_of_minimum
+from engine.pricing.analytic.passage import log_ratio, mean_fall_back
 from engine.pricing.spec import BlackScholes, Spec
 from engine.pricing.spec.products import Lookback
 
@@ -31,21 +31,24 @@ def extreme_so_far(spec: Spec) -> float | None:
 
 
 def continuous(spec: Spec) -> float:
-    """From E max(M - H, 0) with H the larger of strike and maximum so far, and likewise for the minimum."""
-    product = spec.product
+    """A European option with the extreme that counts as strike, and what paths fall back from the new one.
+
+    For M the maximum and H the larger of strike and maximum so far, E max(M - H, 0) is E max(S_T - H, 0) and
+    the integral of P(M > x, S_T < x) over x > H; likewise for what pays max(M, H) - S_T, and for the minimum.
+    """
+    product, market = spec.product, spec.market
     assert isinstance(product, Lookback)
     known = extreme_so_far(spec)
     assert known is not None
     drift, variance = log_moments(spec)
-    if product.of_maximum:
-        level = known if product.strike is None else max(known, product.strike)
-        distance = log_ratio(level, spec.spot)
-        excess = spec.spot * mean_excess_of_maximum(distance, drift, variance)
-    else:
-        level = known if product.strike is None else min(known, product.strike)
-        distance = log_ratio(level, spec.spot)
-        excess = spec.spot * mean_excess_of_minimum(distance, drift, variance) if level > 0.0 else 0.0
-    return settle(spec, known, level, excess)
+    pick, sign = (max, 1.0) if product.of_maximum else (min, -1.0)
+    level = known if product.strike is None else pick(known, product.strike)
+    distance = sign * log_ratio(level, spec.spot)
+    back = 0.0 if isinf(distance) else spec.spot * mean_fall_back(distance, sign * drift, variance, sign)
+    value = black(product.type, forward(spec), level, sqrt(variance)) + back
+    if product.strike is not None:
+        value += abs(level - product.strike)
+    return market.discount(spec.expiry) * value
 
 
 def settle(spec: Spec, known: float, level: float, excess: float) -> float:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from math import exp, inf, log, sqrt
+from math import ceil, inf, log, sqrt
 
 from engine.pricing.analytic.black import black, forward
 from engine.pricing.analytic.method import Method
-from engine.pricing.numerics.normal import cdf2, density
+from engine.pricing.numerics.normal import cdf, cdf2, density
 from engine.pricing.numerics.quadrature import integrate
 from engine.pricing.numerics.roots import find_root
 from engine.pricing.spec import BlackScholes, Spec
@@ -16,6 +16,7 @@ from engine.pricing.spec.products import BestOf, Exchange, Spread, WorstOf
 
 _FARTHEST = 9.0
 _FINEST = 1e-9
+_WIDEST = 0.7
 
 
 def _covariance(spec: Spec, i: int = 0, j: int = 1) -> float:
@@ -36,25 +37,36 @@ def two_assets(spec: Spec) -> bool:
     return spec.market.assets == 2
 
 
-def call_on_minimum(spec: Spec, strike: float) -> float:
-    """Undiscounted max(min(S1, S2) - strike, 0)."""
+def extreme_of_two(spec: Spec) -> float:
+    """Stulz's formulas, each asset under its own measure, so that no large amounts cancel."""
+    product = spec.product
+    assert isinstance(product, BestOf | WorstOf)
+    value = option_on_extreme(spec, product.type, product.strike, isinstance(product, BestOf))
+    return spec.market.discount(spec.expiry) * max(value, 0.0)
+
+
+def option_on_extreme(spec: Spec, kind: str, strike: float, of_larger: bool) -> float:
+    """An undiscounted call or put on the larger or smaller of two assets."""
     f1, f2 = forward(spec, 0), forward(spec, 1)
     s1, s2, s = sqrt(_covariance(spec, 0, 0)), sqrt(_covariance(spec, 1, 1)), _ratio_deviation(spec)
-    if f1 <= 0.0 or f2 <= 0.0:
-        return 0.0
+    pick = max if of_larger else min
+    if f1 <= 0.0 or f2 <= 0.0 or s <= 1e-12 * (s1 + s2):
+        return black(kind, pick(f1, f2), strike, s1 if pick(f1, f2) == f1 else s2)
     if strike == 0.0:
-        return f1 - black("call", f1, f2, s)
-    if s <= 1e-12 * (s1 + s2) or s == 0.0:
-        return black("call", min(f1, f2), strike, s1)
+        apart = black("call", f1, f2, s)
+        return 0.0 if kind == "put" else f2 + apart if of_larger else f1 - apart
     covariance = _covariance(spec)
     d = log(f1 / f2) / s + 0.5 * s
     y1, y2 = _distance(f1, strike, s1), _distance(f2, strike, s2)
     rho = covariance / (s1 * s2) if s1 * s2 > 0.0 else 0.0
     rho1 = (s1 * s1 - covariance) / (s1 * s) if s1 > 0.0 else 0.0
     rho2 = (s2 * s2 - covariance) / (s2 * s) if s2 > 0.0 else 0.0
-    first = f1 * cdf2(y1, -d, -rho1)
-    second = f2 * cdf2(y2, d - s, -rho2)
-    return first + second - strike * cdf2(y1 - s1, y2 - s2, rho)
+    side, wins = (1.0 if kind == "call" else -1.0), (1.0 if of_larger else -1.0)
+    first = f1 * cdf2(side * y1, wins * d, side * wins * rho1)
+    second = f2 * cdf2(side * y2, wins * (s - d), side * wins * rho2)
+    x1, x2 = side * (y1 - s1), side * (y2 - s2)
+    paid = cdf2(x1, x2, rho) if side != wins else cdf(x1) + cdf2(x2, -x1, -rho)
+    return side * (first + second - strike * paid)
 
 
 def _distance(mean: float, strike: float, s: float) -> float:
@@ -63,35 +75,18 @@ def _distance(mean: float, strike: float, s: float) -> float:
     return log(mean / strike) / s + 0.5 * s
 
 
-def extreme_of_two(spec: Spec) -> float:
-    """Stulz's formulas: the maximum is the sum less the minimum, a put comes from parity."""
-    product = spec.product
-    assert isinstance(product, BestOf | WorstOf)
-    strike = product.strike
-    value, mean = call_on_minimum(spec, strike), call_on_minimum(spec, 0.0)
-    if isinstance(product, BestOf):
-        f, s = (forward(spec, 0), forward(spec, 1)), (_covariance(spec, 0, 0), _covariance(spec, 1, 1))
-        value = black("call", f[0], strike, sqrt(s[0])) + black("call", f[1], strike, sqrt(s[1])) - value
-        mean = f[0] + f[1] - mean
-    if product.type == "put":
-        value += strike - mean
-    return spec.market.discount(spec.expiry) * value
-
-
 def spread(spec: Spec) -> float:
     """Given the second asset the first is lognormal: Black's formula under one integral (Pearson)."""
     product = spec.product
     assert isinstance(product, Spread)
-    value = spread_call(spec, (1.0, -1.0), product.strike)
-    if product.type == "put":
-        value += product.strike - forward(spec, 0) + forward(spec, 1)
+    value = option_on_sum(spec, product.type, (1.0, -1.0), product.strike)
     return spec.market.discount(spec.expiry) * value
 
 
-def spread_call(
-    spec: Spec, weights: tuple[float, float], strike: float, order: tuple[int, int] = (0, 1)
+def option_on_sum(
+    spec: Spec, kind: str, weights: tuple[float, float], strike: float, order: tuple[int, int] = (0, 1)
 ) -> float:
-    """Undiscounted max(w1 S_i + w2 S_j - strike, 0) for i, j = ``order``, w1 > 0 and any w2."""
+    """An undiscounted call or put on w1 S_i + w2 S_j for i, j = ``order``, w1 > 0 and any w2."""
     i, j = order
     f1, f2 = weights[0] * forward(spec, i), weights[1] * forward(spec, j)
     v1, s2 = _covariance(spec, i, i), sqrt(_covariance(spec, j, j))
@@ -99,14 +94,13 @@ def spread_call(
     s = sqrt(max(v1 - slope * slope, 0.0))
 
     def mean(z: float) -> float:
-        return f1 * exp(slope * z - 0.5 * slope * slope)
+        return f1 * density(z - slope)
 
     def owed(z: float) -> float:
-        return strike - f2 * exp(s2 * z - 0.5 * s2 * s2)
+        return strike * density(z) - f2 * density(z - s2)
 
-    def value(z: float) -> float:
-        m, k = mean(z), owed(z)
-        return density(z) * (black("call", m, k, s) if k > 0.0 else m - k)
+    def value(z: float) -> float:  # Black's formula times the density, which would be 0 times infinity
+        return black(kind, mean(z), owed(z), s)
 
     reach = _FARTHEST + max(abs(slope), s2)
     return integrate(value, kinked_cuts(lambda z: mean(z) - owed(z), owed, reach, s), 16)
@@ -119,7 +113,8 @@ def kinked_cuts(
 
     There its value bends over a width of about ``s``. Where ``owed`` changes sign it has a corner only.
     """
-    coarse = [-reach + 2.0 * reach * i / 32.0 for i in range(33)]
+    count = max(32, ceil(2.0 * reach / _WIDEST))
+    coarse = [-reach + 2.0 * reach * i / count for i in range(count + 1)]
     cuts = set(coarse)
     for left, right in pairwise(coarse):
         for f, finest in ((excess, max(s, _FINEST)), (owed, 1.0)):

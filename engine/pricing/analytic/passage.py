@@ -11,8 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, exp, inf, isinf, log, sqrt
 
-from engine.pricing.numerics.normal import cdf, log_cdf
+from engine.pricing.numerics.normal import cdf, density, mills
 from engine.pricing.numerics.quadrature import integrate
+
+_SHORTEST_LIFE = 160.0
+"""Squared widths of variance after which no path between two levels is left: exp(-pi^2 80) of them."""
+
+
+_FARTHEST = 9.5
+"""Deviations beyond which nothing is left of a normal law, and up to which all is."""
+_WIDEST = 3.0
+"""The widest panel in which few points do for an exponential."""
+_CERTAIN = 1e-14
+"""The deviation of a path, for its length, that is lost in its rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +41,9 @@ class Killed:
             levels = [level for level in (self.lower, self.upper) if not isinf(level)]
             return [(1.0, 0.0), *((-1.0, 2.0 * level) for level in levels)]
         width = self.upper - self.lower
-        count = 1 + ceil((abs(self.drift) + 9.0 * sqrt(self.variance)) / (2.0 * width))
+        if self.variance > _SHORTEST_LIFE * width * width:
+            return []
+        count = 1 + ceil(9.0 * sqrt(self.variance) / (2.0 * width))
         starts = [2.0 * width * n for n in range(-count, count + 1)]
         mirrored = [(-1.0, 2.0 * self.upper - start) for start in starts]
         return [(1.0, start) for start in starts] + mirrored
@@ -40,31 +53,34 @@ class Killed:
         low, high = max(low, self.lower), min(high, self.upper)
         if low >= high:
             return 0.0
-        s = sqrt(self.variance)
-        growth = tilt * (self.drift + 0.5 * tilt * self.variance)
-        total = 0.0
-        for sign, start in self.images():
-            scale = self.drift * start / self.variance + tilt * start + growth
-            centre = start + self.drift + tilt * self.variance
-            total += sign * _weighted_between(scale, (low - centre) / s, (high - centre) / s)
-        return total
+        return sum(sign * self._image(start, low, high, tilt) for sign, start in self.images())
+
+    def _image(self, start: float, low: float, high: float, tilt: float) -> float:
+        """The part of one image, from the tail on whose side the interval lies."""
+        s, centre = sqrt(self.variance), start + self.drift + tilt * self.variance
+        x, y = (low - centre) / s, (high - centre) / s
+        if x > 0.0:
+            return self._below(start, low, -x, tilt) - self._below(start, high, -y, tilt)
+        return self._below(start, high, y, tilt) - self._below(start, low, x, tilt)
+
+    def _below(self, start: float, level: float, x: float, tilt: float) -> float:
+        scale = self.drift * start / self.variance + tilt * start
+        scale += tilt * (self.drift + 0.5 * tilt * self.variance)
+        if isinf(x):
+            return exp(scale) if x > 0.0 else 0.0
+        square = (level - self.drift) ** 2 + start * (start - 2.0 * level)
+        return _weighted(scale, x, tilt * level - 0.5 * square / self.variance)
 
     def survival(self) -> float:
         """The probability that neither level is reached."""
         return max(0.0, self.between(-inf, inf, 0.0))
 
 
-def _weighted(scale: float, x: float) -> float:
-    """exp(scale) cdf(x), where the first factor alone may be too large."""
-    return exp(scale) * cdf(x) if scale < 300.0 and x > -35.0 else exp(min(scale + log_cdf(x), 700.0))
-
-
-def _weighted_between(scale: float, low: float, high: float) -> float:
-    """exp(scale) P(low < X < high), from the tail on whose side the interval lies."""
-    if low > 0.0:
-        low, high = -high, -low
-    below = 0.0 if low == -inf else _weighted(scale, low)
-    return (exp(scale) if high == inf else _weighted(scale, high)) - below
+def _weighted(scale: float, x: float, whole: float) -> float:
+    """exp(scale) cdf(x), where the first factor alone may be too large. ``whole`` is scale - x^2 / 2."""
+    if x > -6.0 or abs(scale) < 30.0:
+        return exp(scale) * cdf(x)
+    return exp(whole) * mills(-x) * density(0.0)
 
 
 def hit_probability(distance: float, drift: float, variance: float) -> float:
@@ -74,14 +90,16 @@ def hit_probability(distance: float, drift: float, variance: float) -> float:
     if distance < 0.0:
         distance, drift = -distance, -drift
     s = sqrt(variance)
-    reflected = _weighted(2.0 * drift * distance / variance, (-distance - drift) / s)
-    return min(1.0, cdf((drift - distance) / s) + reflected)
+    short = (distance - drift) / s
+    reflected = _weighted(2.0 * drift * distance / variance, (-distance - drift) / s, -0.5 * short * short)
+    return min(1.0, cdf(-short) + reflected)
 
 
 def discounted_hit(distance: float, drift: float, variance: float, rate: float) -> float:
     """The mean of exp(-rate tau / T) over paths that reach ``distance`` at tau <= T (all totals to T).
 
-    Reiner and Rubinstein, Breaking down the barriers (Risk, 1991), term F.
+    Reiner and Rubinstein, Breaking down the barriers (Risk, 1991), term F. Of drift - root and drift + root
+    one may vanish; their product doesn't.
     """
     if distance == 0.0:
         return 1.0
@@ -89,53 +107,64 @@ def discounted_hit(distance: float, drift: float, variance: float, rate: float) 
         distance, drift = -distance, -drift
     square = drift * drift + 2.0 * rate * variance
     if square < 0.0:
-        return paid_at_hit(lambda part: hit_probability(distance, drift * part, variance * part), rate)
+
+        def hit_by(part: float) -> float:
+            return hit_probability(distance, drift * part, variance * part)
+
+        return paid_at_hit(hit_by, rate, drift, variance, distance)
     root, s = sqrt(square), sqrt(variance)
-    fast = _weighted((drift - root) * distance / variance, (root - distance) / s)
-    slow = _weighted((drift + root) * distance / variance, (-root - distance) / s)
+    larger = abs(drift) + root
+    slopes = larger / variance, (2.0 * rate / larger if larger > 0.0 else 0.0)
+    down, up = (-slopes[1], slopes[0]) if drift >= 0.0 else (-slopes[0], slopes[1])
+    whole = -0.5 * (distance - drift) ** 2 / variance - rate
+    fast = _weighted(down * distance, (root - distance) / s, whole)
+    slow = _weighted(up * distance, (-root - distance) / s, whole)
     return fast + slow
 
 
-def paid_at_hit(hit_by: Callable[[float], float], rate: float) -> float:
-    """The mean of exp(-rate tau / T) over tau <= T, from P(tau <= part T), integrating by parts."""
-    cuts = [0.0, *(2.0**-k for k in range(30, -1, -1))]
-    integral = integrate(lambda part: exp(-rate * part) * hit_by(part) if part > 0.0 else 0.0, cuts, 12)
+def paid_at_hit(
+    hit_by: Callable[[float], float], rate: float, drift: float, variance: float, *levels: float
+) -> float:
+    """The mean of exp(-rate tau / T) over tau <= T, from P(tau <= part T), integrating by parts.
+
+    Panels shrink towards 0, and about the times at which the motion arrives at ``levels`` by its drift alone.
+    """
+    cuts = {0.0, *(2.0**-k for k in range(31))}
+    for level in levels:
+        arrival = level / drift if drift != 0.0 else inf
+        if 0.0 < arrival < 2.0:
+            spread = sqrt(variance * arrival) / abs(drift)
+            cuts.update(arrival + k * spread for k in range(-9, 10))
+    ordered = sorted(cut for cut in cuts if 0.0 <= cut <= 1.0)
+    integral = integrate(lambda part: exp(-rate * part) * hit_by(part) if part > 0.0 else 0.0, ordered, 12)
     return exp(-rate) * hit_by(1.0) + rate * integral
 
 
-def mean_excess_of_maximum(distance: float, drift: float, variance: float) -> float:
-    """The mean of max(exp(M) - exp(distance), 0) for the maximum M of a motion from 0; distance >= 0.
+def mean_fall_back(distance: float, drift: float, variance: float, sign: float) -> float:
+    """The integral of exp(sign x) P(M > x, X_T < x) over x > distance >= 0, for the maximum M of a motion X.
 
-    The integral of exp(x) P(M > x) over x > distance: the law of the maximum, without the division by
-    r - q of the usual formulas (Conze and Viswanathan, J. Finance 46, 1991).
-    """
-    cuts = _cuts(distance, drift, variance, max(distance, drift + variance) + 9.5 * sqrt(variance))
-    return integrate(lambda x: exp(x) * hit_probability(x, drift, variance), cuts, 12)
-
-
-def mean_excess_of_minimum(distance: float, drift: float, variance: float) -> float:
-    """The mean of max(exp(distance) - exp(m), 0) for the minimum m of a motion from 0; distance <= 0."""
-    last = max(-distance, -drift) + 9.5 * sqrt(variance)
-    cuts = [-x for x in reversed(_cuts(-distance, -drift, variance, last))]
-    return integrate(lambda x: exp(x) * hit_probability(x, drift, variance), cuts, 12)
-
-
-def _cuts(start: float, drift: float, variance: float, end: float) -> list[float]:
-    """Cuts between which the tail of a maximum is smooth.
-
-    It falls near ``drift`` if the motion gets there, else from ``start`` on, as fast as exp(2 drift x /
-    variance).
+    With sign 1 it is the mean by which exp(M) exceeds exp(X_T), or exp(distance) where that is more; with -1
+    the same of the minimum of -X. Integrated rather than divided by r - q as usual (Conze and Viswanathan,
+    J. Finance 46, 1991). The probability is that of X's mirror image beyond x.
     """
     s = sqrt(variance)
-    sure = drift - 9.5 * s
-    if sure > start:
-        return [start, 0.5 * (start + sure), *(sure + (end - sure) * k / 12.0 for k in range(13))]
-    width = min(s, variance / abs(drift)) if drift < 0.0 else s
+    if s < _CERTAIN * (distance + abs(drift)):
+        return 0.0
+
+    def value(x: float) -> float:
+        short = (x - drift) / s
+        scale = 2.0 * drift * x / variance
+        return exp(sign * x) * _weighted(scale, (-x - drift) / s, -0.5 * short * short)
+
+    start = max(distance, drift - _FARTHEST * s)
+    end = max(distance, drift + max(sign, 0.0) * variance) + _FARTHEST * s
+    widest = min(1.5 * s, _WIDEST)
+    width = min(s, variance / (start - drift) if start > drift else s, widest)
     cuts = [start]
     while cuts[-1] < end:
         cuts.append(cuts[-1] + width)
-        width = min(1.5 * width, 1.5 * s)
-    return [*cuts[:-1], end]
+        width = min(1.5 * width, widest)
+    return integrate(value, cuts, 12)
 
 
 def log_ratio(numerator: float, denominator: float) -> float:

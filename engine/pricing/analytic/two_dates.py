@@ -87,7 +87,7 @@ def compound(spec: Spec) -> float:
     held = daughter * mean * cdf2(daughter * z1, side * y1, rho)
     owed = daughter * below * cdf2(daughter * z2, side * y2, rho)
     paid = market.discount(start) * own * cdf(side * y2)
-    return mother * (market.discount(end) * (held - owed) - paid)
+    return max(mother * (market.discount(end) * (held - owed) - paid), 0.0)
 
 
 def compound_serves(spec: Spec) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import asin, cos, erfc, exp, inf, log, pi, sin, sqrt
+from math import asin, cos, erfc, exp, inf, pi, sin, sqrt
 from statistics import NormalDist
 
 from engine.pricing.numerics.quadrature import integrate, legendre
@@ -11,6 +11,7 @@ _ROOT_HALF = sqrt(0.5)
 _DENSITY_0 = 1.0 / sqrt(2.0 * pi)
 _STANDARD = NormalDist()
 _NODES = legendre(24)
+_FRACTIONS = 40
 
 
 def density(x: float) -> float:
@@ -29,13 +30,14 @@ def quantile(p: float) -> float:
     return x - (cdf(x) - p) / density(x)
 
 
-def log_cdf(x: float) -> float:
-    """log P(X <= x), also where the probability itself is too small."""
-    if x > -30.0:
-        return log(cdf(x))
-    y = 1.0 / (x * x)
-    series = 1.0 - y * (1.0 - 3.0 * y * (1.0 - 5.0 * y * (1.0 - 7.0 * y)))
-    return log(series * _DENSITY_0 / -x) - 0.5 * x * x
+def mills(x: float) -> float:
+    """P(X > x) / density(x) for x > -37, by Laplace's continued fraction where both are small."""
+    if x < 6.0:
+        return cdf(-x) / density(x)
+    value = x
+    for k in range(_FRACTIONS, 0, -1):
+        value = x + k / value
+    return 1.0 / value
 
 
 def cdf2(x: float, y: float, rho: float) -> float:
@@ -51,6 +53,7 @@ def cdf2(x: float, y: float, rho: float) -> float:
     if abs(rho) < 0.8:
         return cdf(x) * cdf(y) + _over_angle(x, y, 0.0, asin(rho)) / (2.0 * pi)
     if rho < 0.0:
+        x, y = min(x, y), max(x, y)
         return max(0.0, cdf(x) - cdf2(x, -y, -rho))
     if rho >= 1.0:
         return cdf(min(x, y))
