@@ -1,0 +1,264 @@
+"""Greeks that take the density of paths: second derivatives, and derivatives of payoffs that jump, by model.
+
+Oracles are differences of exact prices, closed forms written here, Black-Scholes for a local volatility that
+is flat, and central differences of simulated prices with common random numbers.
+"""
+
+from __future__ import annotations
+
+from math import exp, log, sqrt
+from statistics import NormalDist
+from typing import Any
+
+import pytest
+
+from engine.pricing import price
+from engine.pricing.result import Result
+from engine.pricing.spec import read_spec
+
+ALL = ("delta", "gamma", "vega", "theta", "rho", "div_rho", "vanna", "volga")
+NO_VOL = ("delta", "gamma", "theta", "rho", "div_rho")
+MARKET: dict[str, Any] = {"S": 100, "T": 1, "r": 0.05, "q": 0.01, "vol": 0.2}
+CALL: dict[str, Any] = {**MARKET, "type": "call", "K": 103}
+TWO: dict[str, Any] = {"S": [100, 95], "T": 1, "r": 0.05, "vol": [0.2, 0.3], "corr": 0.5}
+CALL_ON_TWO = {**TWO, "type": "call", "K": 103}
+MODELS: dict[str, dict[str, Any]] = {
+    "displaced": {"shift": 30},
+    "cev": {"delta": 2.0, "beta": 0.5},
+    "heston": {"v0": 0.04, "kappa": 1.5, "theta": 0.05, "xi": 0.5, "rho": -0.7},
+    "local_vol": {"times": [10.0], "spots": [80.0, 100.0, 120.0], "vols": [[0.2, 0.2, 0.2]]},
+}
+NORMAL = NormalDist()
+
+
+def under(model: str, request: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in request.items() if name != "vol" or model == "displaced"}
+    return {**kept, "model": {"name": model, "params": MODELS[model]}}
+
+
+def priced(request: dict[str, Any], greeks: tuple[str, ...], **mc: Any) -> Result:
+    settings = {"paths": 2**15, "seed": 5, **mc}
+    found = price(read_spec({**request, "greeks": list(greeks), "method": "monte_carlo", "mc": settings}))
+    assert isinstance(found, Result)
+    return found
+
+
+def assert_near(found: Result, exact: dict[str, float | None], slack: float = 0.0) -> None:
+    """Each Greek lies within 3.5 of its errors, and ``slack`` of what it is."""
+    assert exact
+    for name, value in exact.items():
+        greek = found.greeks[name]
+        assert greek.value is not None and greek.se is not None and value is not None, (name, greek)
+        assert abs(greek.value - value) <= 3.5 * greek.se + (slack + 1e-6) * abs(value), (name, greek, value)
+
+
+def exact_of(found: Result) -> dict[str, float | None]:
+    assert found.closed_form is not None
+    return {name: greek.value for name, greek in found.closed_form.greeks.items()}
+
+
+# ---- several assets
+
+
+@pytest.mark.parametrize(
+    ("request_", "greeks"),
+    [
+        pytest.param({**TWO, "instrument": "exchange"}, ("gamma", "vanna"), id="exchange"),
+        pytest.param({**CALL_ON_TWO, "instrument": "spread", "K": 5}, ("gamma", "volga"), id="spread"),
+        pytest.param(
+            {**CALL_ON_TWO, "instrument": "basket"},
+            (*ALL, "corr_sens"),
+            id="basket, all",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            {**CALL_ON_TWO, "instrument": "worst_of", "type": "put"},
+            (*ALL, "corr_sens"),
+            id="worst of, all",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            {
+                "S": [100, 95, 105],
+                "vol": [0.2, 0.3, 0.25],
+                "corr": [[1, 0.5, 0.2], [0.5, 1, -0.3], [0.2, -0.3, 1]],
+                "T": 1,
+                "r": 0.05,
+                "type": "call",
+                "K": 100,
+                "instrument": "basket",
+            },
+            ("gamma", "vanna", "volga"),
+            id="basket of three",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_second_derivatives_for_several_assets_agree_with_exact_ones(
+    request_: dict[str, Any], greeks: tuple[str, ...]
+) -> None:
+    found = priced(request_, greeks)
+    assert_near(found, exact_of(found))
+    assert "likelihood ratio" in found.greeks["gamma1"].method
+
+
+def test_a_payoff_that_jumps_between_two_assets_has_greeks() -> None:
+    """1 where the first asset ends above the second: e^{-rT} N(d)."""
+    request = {**TWO, "instrument": "custom", "payoff": "where(last(S1) > last(S2), 1, 0)"}
+    found = priced({**request, "monitoring": {"kind": "discrete", "n": 2}}, ("delta", "vega", "corr_sens"))
+    (a, b), (u, v), rho = TWO["S"], TWO["vol"], TWO["corr"]
+    s = sqrt(u * u + v * v - 2 * rho * u * v)
+    d = (log(a / b) + 0.5 * (v * v - u * u)) / s
+    density = exp(-TWO["r"]) * NORMAL.pdf(d)
+
+    def slope(change: float, spread: float) -> float:
+        """The price's, from those of d's numerator and of s."""
+        return density * (change - d * spread) / s
+
+    exact = {
+        "delta1": slope(1 / a, 0.0),
+        "delta2": slope(-1 / b, 0.0),
+        "vega1": slope(-u, (u - rho * v) / s),
+        "vega2": slope(v, (v - rho * u) / s),
+        "corr_sens": slope(0.0, -u * v / s),
+    }
+    assert abs(found.price - exp(-TWO["r"]) * NORMAL.cdf(d)) <= 3.5 * found.se
+    assert_near(found, dict(exact))
+    assert found.greeks["delta1"].method == "likelihood ratio"
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [({"corr": 1.0}, "singular"), ({"vol": [0.2, 0.0]}, "without volatility"), ({"S": [100, 0]}, "at 0")],
+)
+def test_assets_that_have_no_density_say_so(changed: dict[str, Any], reason: str) -> None:
+    found = priced({**CALL_ON_TWO, **changed, "instrument": "best_of"}, ("delta", "gamma"), paths=4096)
+    assert found.greeks["gamma1"].value is None and reason in found.greeks["gamma1"].method
+    assert found.greeks["delta1"].value is not None
+    again = priced({**CALL_ON_TWO, "instrument": "best_of"}, ("delta", "gamma"), paths=4096)
+    assert again.greeks["gamma1"].value is not None  # no program of the other form serves it
+
+
+# ---- models whose paths are no exponentials of normals
+
+
+@pytest.mark.parametrize(
+    ("model", "instrument", "greeks"),
+    [
+        ("displaced", "european", ("gamma", "vanna")),
+        ("displaced", "digital", ("delta", "rho")),
+        ("cev", "european", ("gamma",)),
+        ("cev", "digital", ("delta",)),
+        ("heston", "digital", ("delta", "rho", "dv0")),
+        pytest.param("displaced", "european", ALL, marks=pytest.mark.slow),
+        pytest.param("displaced", "digital", ALL, marks=pytest.mark.slow),
+        pytest.param("cev", "european", NO_VOL, marks=pytest.mark.slow),
+        pytest.param("cev", "digital", NO_VOL, marks=pytest.mark.slow),
+        pytest.param("heston", "european", (*NO_VOL, "dv0"), marks=pytest.mark.slow),
+        pytest.param("heston", "digital", (*NO_VOL, "dv0"), marks=pytest.mark.slow),
+    ],
+)
+def test_each_models_greeks_agree_with_exact_ones(
+    model: str, instrument: str, greeks: tuple[str, ...]
+) -> None:
+    found = priced(under(model, {**CALL, "instrument": instrument}), greeks)
+    assert_near(found, exact_of(found), slack=0.005 if model == "cev" else 0.0)  # of Euler steps
+
+
+@pytest.mark.parametrize(
+    ("instrument", "greeks"),
+    [
+        ("european", ("gamma",)),
+        ("digital", ("delta", "vega")),
+        pytest.param("european", ALL, marks=pytest.mark.slow),
+        pytest.param("digital", ALL, marks=pytest.mark.slow),
+    ],
+)
+def test_a_flat_local_volatility_has_the_greeks_of_black_scholes(
+    instrument: str, greeks: tuple[str, ...]
+) -> None:
+    request = {**CALL, "instrument": instrument}
+    exact = price(read_spec({**request, "greeks": list(greeks)}))
+    assert isinstance(exact, Result)
+    found = priced(under("local_vol", request), greeks)
+    assert_near(found, exact_of(exact))
+
+
+def test_the_error_does_not_grow_with_steps_that_the_contract_does_not_see() -> None:
+    """The shift is borne by all of them: one alone, a hundredth of a year long, would err ten times as much."""
+    request = under("local_vol", {**CALL, "instrument": "european"})
+    few, many = (priced(request, ("gamma",), steps=steps).greeks["gamma"].se for steps in (16, 100))
+    assert few is not None and many is not None
+    assert many < 1.3 * few
+
+
+def test_heston_theta_moves_the_variance_with_the_dates() -> None:
+    found = priced(under("heston", {**CALL, "instrument": "european"}), ("theta",))
+    assert_near(found, exact_of(found))
+
+
+SKEW: dict[str, Any] = {
+    "times": [0.5, 10.0],
+    "spots": [85.0, 97.0, 108.0, 125.0],
+    "vols": [[0.30, 0.22, 0.17, 0.16], [0.28, 0.21, 0.18, 0.17]],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("instrument", ["european", "asian"])
+def test_a_skewed_local_volatility_has_the_greeks_of_differences_with_common_numbers(
+    instrument: str,
+) -> None:
+    """Bends of the grid count in second derivatives, where their slopes jump."""
+    spot_step, vol_step = 2.5, 0.01
+
+    def with_moved(spot: float, vol: float) -> dict[str, Any]:
+        vols = [[own + vol for own in row] for row in SKEW["vols"]]
+        model = {"name": "local_vol", "params": {**SKEW, "vols": vols}}
+        kept = {name: value for name, value in CALL.items() if name != "vol"}
+        averaging = {"averaging": {"kind": "arithmetic", "n": 4}} if instrument == "asian" else {}
+        return {**kept, **averaging, "instrument": instrument, "S": 100 + spot, "model": model}
+
+    settings: dict[str, Any] = {"steps": 32, "paths": 2**18}
+
+    def slope(greek: str, spot: float, vol: float) -> tuple[float, float]:
+        """The central difference of a first derivative, and an error that is too large: common numbers."""
+        ends = [priced(with_moved(k * spot, k * vol), (greek,), **settings).greeks[greek] for k in (1, -1)]
+        values, errors = [end.value for end in ends], [end.se for end in ends]
+        assert None not in values and None not in errors
+        width = 2.0 * (spot + vol)
+        return (values[0] - values[1]) / width, 0.3 * sum(errors) / width  # type: ignore[operator, arg-type]
+
+    found = priced(with_moved(0.0, 0.0), ("gamma", "vanna", "volga"), **settings, seed=8)
+    for name, own in {
+        "gamma": slope("delta", spot_step, 0.0),
+        "vanna": slope("vega", spot_step, 0.0),
+        "volga": slope("vega", 0.0, vol_step),
+    }.items():
+        greek, (value, error) = found.greeks[name], own
+        assert greek.value is not None and greek.se is not None
+        assert abs(greek.value - value) <= 3.5 * sqrt(greek.se**2 + error**2) + 0.01 * abs(value), name
+
+
+# ---- extremes that are drawn between dates
+
+LOOKBACK: dict[str, Any] = {**MARKET, "instrument": "lookback", "monitoring": {"kind": "continuous"}}
+
+
+@pytest.mark.parametrize(
+    ("contract", "settings"),
+    [
+        pytest.param({"type": "call", "K": 105}, {}, id="fixed call"),
+        pytest.param({"type": "put", "K": 96, "extreme": 94}, {}, id="fixed put", marks=pytest.mark.slow),
+        pytest.param({"type": "call", "extreme": 92}, {}, id="floating call", marks=pytest.mark.slow),
+        pytest.param({"type": "put", "extreme": 108}, {}, id="floating put", marks=pytest.mark.slow),
+        pytest.param({"type": "call", "K": 105}, {"steps": 12}, id="in steps", marks=pytest.mark.slow),
+    ],
+)
+def test_lookbacks_watched_always_have_second_derivatives(
+    contract: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    found = priced({**LOOKBACK, **contract}, ("gamma", "vanna", "volga"), **settings)
+    assert_near(found, exact_of(found))
+    plain = priced({**LOOKBACK, **contract}, (), **settings)
+    assert found.price == plain.price  # which takes the extremes that are drawn
