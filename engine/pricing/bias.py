@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.pricing.montecarlo.grid import grid_of, pays_at_hit
 from engine.pricing.montecarlo.settings import settings_of
-from engine.pricing.spec import BlackScholes, Cev, Heston, LocalVol, Monitoring, Spec
+from engine.pricing.spec import BlackScholes, Cev, Displaced, Heston, LocalVol, Monitoring, Spec
 from engine.pricing.spec import products as p
 
 NONE = "none: paths are exact at the contract's dates"
@@ -44,7 +44,10 @@ def _of_product(spec: Spec) -> list[str]:
             found.append("Greeks take the exercise rule for the best one: a few percent")
         return [*found, "the exercise rule is not the best: low"]
     if isinstance(product, p.Asian) and product.averaging.continuous:
-        return [f"the integral by {steps} trapezoids: of second order in the step"]
+        found = [f"the integral by {steps} trapezoids: of second order in the step"]
+        if "gamma" in spec.greeks and isinstance(spec.model, Cev | Displaced | LocalVol):
+            found.append(f"gamma leaves out what today weighs in it: about one part in {2 * steps}")
+        return found
     monitoring = getattr(product, "monitoring", None)
     if not isinstance(monitoring, Monitoring) or monitoring.times is not None:
         return []

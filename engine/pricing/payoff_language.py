@@ -104,3 +104,43 @@ def read_payoff(spec: Spec) -> Expression:
 def is_smooth(expression: Expression) -> bool:
     """Whether nothing in it can jump, so that it may be differentiated along the path."""
     return not any(getattr(term, "function", "") in _JUMPS for term in expression.terms)
+
+
+# ---- where a payoff bends or jumps, if the path begins with today
+
+Today: TypeAlias = Literal["constant", "later", "picked", "mixed"]
+"""How a value depends on today's spot: not at all (``later``: on the path after it), as one of several of
+which one is picked, or together with other numbers.
+"""
+
+_ORDER: tuple[Today, ...] = ("constant", "later", "picked", "mixed")
+_BENDS = {"<", "<=", ">", ">=", "max", "min", "abs"}
+
+
+def _most(*operands: object) -> Today:
+    """That of the operand with the closest tie."""
+    return max((own for own in _ORDER if own in operands), key=_ORDER.index, default="constant")
+
+
+def _together(*operands: object) -> Today:
+    """A picked value beside another one that moves is mixed with it."""
+    moving = [own for own in operands if own in _ORDER[1:]]
+    return "mixed" if len(moving) > 1 and _most(*moving) == "picked" else _most(*moving)
+
+
+_TIES: dict[str, Function] = {
+    **{name: Function(own.operands, _most) for name, own in FUNCTIONS.items()},
+    **{name: Function((2, 2), _together) for name in ("+", "-", "*", "/", "**", "<", "<=", ">", ">=")},
+    **{name: Function((1, 2), _together) for name in ("max", "min")},
+    **{name: Function((1, 1), lambda x: "mixed") for name in ("mean", "sum")},
+    "last": Function((1, 1), lambda x: "later" if x == "picked" else x),
+}
+
+
+def bends_with_today(expression: Expression, assets: int) -> bool:
+    """Whether a payoff that sees today bends or jumps at a level that moves with today's spot."""
+    known: dict[str, Today] = dict.fromkeys(expression.names, "constant")
+    known |= dict.fromkeys(path_names(assets), "picked")
+    found = expression.infer(known, _TIES)
+    pairs = zip(expression.terms, found, strict=True)
+    return any(getattr(term, "function", "") in _BENDS and own == "mixed" for term, own in pairs)

@@ -262,3 +262,42 @@ def test_lookbacks_watched_always_have_second_derivatives(
     assert_near(found, exact_of(found))
     plain = priced({**LOOKBACK, **contract}, (), **settings)
     assert found.price == plain.price  # which takes the extremes that are drawn
+
+
+# ---- payoffs that see today's spot
+
+
+@pytest.mark.parametrize("kind", ["arithmetic", pytest.param("geometric", marks=pytest.mark.slow)])
+def test_the_gamma_of_an_average_counts_todays_fixing(kind: str) -> None:
+    """A third of the average moves with the spot itself; the first date makes up for it while paths are held."""
+    averaging = {"kind": kind, "n": 2, "include_t0": True}
+    found = priced(
+        {**CALL, "instrument": "asian", "averaging": averaging}, ("gamma",), control_variate="none"
+    )
+    assert_near(found, exact_of(found))
+    stepped = priced(under("cev", {**CALL, "instrument": "asian", "averaging": averaging}), ("gamma",))
+    assert stepped.greeks["gamma"].value is None and "today's spot" in stepped.greeks["gamma"].method
+
+
+def custom(payoff: str) -> dict[str, Any]:
+    monitoring = {"kind": "discrete", "n": 2, "include_t0": True}
+    return {
+        **MARKET,
+        "instrument": "custom",
+        "payoff": payoff,
+        "constants": {"K": 103},
+        "monitoring": monitoring,
+    }
+
+
+def test_a_jump_that_moves_with_todays_spot_is_refused_and_others_are_not() -> None:
+    moving = priced(custom("where(last(S) > first(S), 1, 0)"), ("delta", "vega"), paths=4096)
+    assert moving.greeks["delta"].value is None and "today's spot" in moving.greeks["delta"].method
+    assert moving.greeks["vega"].value is not None
+    found = priced(custom("where(last(S) > K, last(S) - first(S), 0)"), ("delta",))
+    gap, digital = (
+        price(read_spec({**CALL, **own, "greeks": ["delta"]}))
+        for own in ({"instrument": "gap", "K": 100, "trigger": 103}, {"instrument": "digital"})
+    )
+    assert isinstance(gap, Result) and isinstance(digital, Result)
+    assert_near(found, {"delta": (exact_of(gap)["delta"] or 0.0) - digital.price})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import sqrt
 
+from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.numbers import Numbers
 from engine.pricing.montecarlo.shifts import Shifts, pairs_of
 from engine.pricing.numerics.symmetric import Matrix
@@ -42,14 +43,14 @@ def independent(numbers: Numbers, shifts: Shifts, mixed: Sequence[Tensor]) -> li
 
 
 def log_volume(numbers: Numbers, shifts: Shifts, n: int) -> Tensor | None:
-    """log det L, [blocks, 1, paths], where shifts move it."""
+    """log det L⁻¹ of all dates, [blocks, 1, paths], where shifts move it."""
     if not any(kind == "corr" for kind, _ in shifts.lanes):
         return None
     total: Tensor | None = None
     for i in range(n):
         own = _entry(numbers, shifts, n, i, i).log()
         total = own if total is None else total + own
-    return total
+    return None if total is None else total * -float(len(grid_of(numbers.spec).times))
 
 
 def _entry(numbers: Numbers, shifts: Shifts, n: int, i: int, k: int) -> Tensor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 from engine.pricing.montecarlo.correlate import correlated, independent, is_singular, log_volume
 from engine.pricing.montecarlo.factors import Factors
@@ -19,6 +20,7 @@ from engine.pricing.montecarlo.numbers import Numbers
 from engine.pricing.montecarlo.paths import gathered, start, summed
 from engine.pricing.montecarlo.shifts import Shifts
 from engine.pricing.spec import LocalVol, Spec
+from engine.pricing.spec.products import Asian
 from engine.tensor import Tensor, cat
 
 Law = tuple[Tensor, Tensor]
@@ -53,18 +55,21 @@ def of_returns(
     if assets == 1 and len(grid.seen) < len(grid.times):
         return _of_what_is_seen(numbers, shifts, factors, here[0], there[0])
     driving = correlated(numbers, Shifts(), factors.normals[:assets])
-    mixed = []
+    mixed, volume = [], log_volume(numbers, shifts, assets)
     for asset, ((mean, variance), (moved, wide)) in enumerate(zip(here, there, strict=True)):
         x = summed(driving[asset] * variance.sqrt() + mean).detach()
-        x = x + start(numbers, Shifts(), asset)
-        first = start(numbers, shifts, asset).broadcast_to(x.shape[0], 1, x.shape[2])
+        begin, first = (start(numbers, own, asset) for own in (Shifts(), shifts))
+        x = x + begin
+        if ratio_of_fixings(numbers.spec):
+            late, volume = _late(numbers, x[:, :1], begin, first)
+            x = cat([x[:, :1] + late, *_after_first(x)], 1)
+        first = first.broadcast_to(x.shape[0], 1, x.shape[2])
         before = first if x.shape[1] == 1 else cat([first, x[:, : x.shape[1] - 1]], 1)
         mixed.append((x - before - moved) / wide.sqrt())
     normals = independent(numbers, shifts, mixed)
     log = _log_density(normals, [variance for _, variance in there])
-    volume = log_volume(numbers, shifts, assets)
     if volume is not None:
-        log = log - volume.squeeze(1) * float(len(grid.times))
+        log = log + volume.squeeze(1)
     return replace(factors, normals=[*normals, *factors.normals[assets:]]), (log - log.detach()).exp()
 
 
@@ -79,15 +84,52 @@ def _of_what_is_seen(
     seen = grid_of(numbers.spec).seen
     (mean, variance), (moved, wide) = here, there
     moved, wide = (x.broadcast_to(*factors.normals[0].shape) for x in (moved, wide))
+    begin, first = (start(numbers, own, 0) for own in (Shifts(), shifts))
     steps = (factors.normals[0] * variance.sqrt() + mean).detach()
-    made = gathered(steps - moved, seen)
-    late = start(numbers, shifts, 0) - start(numbers, Shifts(), 0)
-    rest = [made[:, 1:]] if len(seen) > 1 else []
-    made, total = cat([made[:, :1] - late, *rest], 1), gathered(wide, seen)
+    made, volume = gathered(steps, seen), None
+    lateness = [first - begin]
+    if ratio_of_fixings(numbers.spec):
+        late, volume = _late(numbers, made[:, :1] + begin, begin, first)
+        lateness = [first - begin - late, late] if len(seen) > 1 else [first - begin - late]
+    made = made - gathered(moved, seen)
+    made = cat([made[:, :1] - lateness[0], *_after_first(made)], 1)
+    if len(lateness) > 1:
+        made = cat([made[:, :1], made[:, 1:2] - lateness[1], *_after_first(made[:, 1:])], 1)
+    total = gathered(wide, seen)
     z = made / total.sqrt()
     log = _log_density([z], [total])
+    if volume is not None:
+        log = log + volume.squeeze(1)
     each = wide.sqrt() * _at_each(z / total.sqrt(), seen)
     return replace(factors, normals=[each, *factors.normals[1:]]), (log - log.detach()).exp()
+
+
+def ratio_of_fixings(spec: Spec) -> float:
+    """What today's fixing weighs over that of the first date; 0 where today is none of an average."""
+    product = spec.product
+    if not isinstance(product, Asian):
+        return 0.0
+    times = grid_of(spec).contract
+    if product.averaging.times is not None:
+        return float(0.0 in product.averaging.times and times[0] in product.averaging.times)
+    return times[0] / times[1] if len(times) > 1 else 1.0  # trapezoids
+
+
+def _late(numbers: Numbers, x: Tensor, begin: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
+    """By how much the first date's logarithm must move for its part of an average, with today's, to stay; and
+    the logarithm of what that does to volumes, [blocks, 1, paths].
+    """
+    ratio = numbers.scalar("today's fixing", ratio_of_fixings)
+    averaging: Any = numbers.spec.product.averaging  # type: ignore[attr-defined]
+    if averaging.kind == "geometric":
+        late = (begin - first) * ratio + x * 0.0
+        return late, x * 0.0
+    late = (1.0 - (first.exp() - begin.exp()) * ratio / x.exp()).log()
+    return late, -late
+
+
+def _after_first(x: Tensor) -> list[Tensor]:
+    return [x[:, 1:]] if x.shape[1] > 1 else []
 
 
 def _log_density(normals: Sequence[Tensor], variances: Sequence[Tensor]) -> Tensor:

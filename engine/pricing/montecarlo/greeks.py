@@ -14,12 +14,12 @@ from typing import Any
 
 from engine.pricing.montecarlo.density import why_none
 from engine.pricing.montecarlo.factors import Factors
-from engine.pricing.montecarlo.models import Dynamics
+from engine.pricing.montecarlo.models import Dynamics, dynamics_of
 from engine.pricing.montecarlo.numbers import Numbers
-from engine.pricing.montecarlo.paths import Path
+from engine.pricing.montecarlo.paths import Path, start
 from engine.pricing.montecarlo.shifts import Shift, Shifts, Wanted
 from engine.pricing.montecarlo.smoothing import is_smoothed, ratios_of
-from engine.pricing.payoff_language import is_smooth, read_payoff
+from engine.pricing.payoff_language import bends_with_today, is_smooth, read_payoff
 from engine.pricing.spec import Cev, Heston, Spec
 from engine.pricing.spec import products as p
 from engine.record import Graph
@@ -63,11 +63,27 @@ def refusal(spec: Spec, column: Wanted) -> str | None:
         return "the model has no volatility of its own"
     if is_smoothed(spec):
         return None
-    if not is_lipschitz(spec) or len(column.shifts) > 1:
-        reason = why_none(spec)
-        if reason is not None:
-            return reason
-    return None
+    held = column.shifts[1:] if is_lipschitz(spec) else column.shifts
+    if not held:
+        return None
+    if any(kind == "spot" for kind, _ in held) and _bends_with_today(spec):
+        return "the payoff bends or jumps at a level that moves with today's spot"
+    return why_none(spec)
+
+
+def _bends_with_today(spec: Spec) -> bool:
+    """Whether a payoff bends or jumps at a level that moves with today's spot, and no path makes up for it.
+
+    Paths do for averages where log returns are normal; trapezoids give today's spot next to no weight.
+    """
+    match spec.product:
+        case p.Custom(monitoring=monitoring):
+            return monitoring.include_t0 and bends_with_today(read_payoff(spec), spec.market.assets)
+        case p.Asian(averaging=averaging):
+            is_fixed = averaging.times is not None and 0.0 in averaging.times
+            is_sum = averaging.kind == "arithmetic" or not spec.market.dividends
+            return is_fixed and (dynamics_of(spec).returns is None or not is_sum)
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +176,8 @@ def _weighted(scene: Scene, shifts: Shifts) -> Tensor:
     assert scene.factors is not None
     here = scene.simulate(Shifts())
     _, ratio = scene.dynamics.density(scene.numbers, shifts, scene.factors)
-    fixed = replace(here, logs=[x.detach() for x in here.logs], shifts=shifts)
+    starts = [start(scene.numbers, shifts, asset) for asset in range(len(here.logs))]
+    fixed = replace(here, logs=[x.detach() for x in here.logs], start=starts, shifts=shifts)
     return scene.pays(fixed) * ratio
 
 
