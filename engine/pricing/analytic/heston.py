@@ -7,8 +7,8 @@ from cmath import log as clog
 from cmath import sqrt as csqrt
 from math import exp, expm1, log, pi, sqrt
 
-from engine.pricing.analytic.black import digital_payoff, forward, in_the_money
-from engine.pricing.analytic.method import Method
+from engine.pricing.analytic.black import black, forward, in_the_money
+from engine.pricing.analytic.method import Method, UnknownError
 from engine.pricing.numerics.quadrature import legendre
 from engine.pricing.spec import Heston, Spec
 from engine.pricing.spec.products import Digital, European, VarianceSwap
@@ -16,6 +16,8 @@ from engine.pricing.spec.products import Digital, European, VarianceSwap
 _RULE = legendre(16)
 _SMALL = 1e-16
 _MOST_PANELS = 4000
+_LARGEST_REST = 1e-11
+"""What may be left of the integral after these panels."""
 
 
 def mean_variance(model: Heston, time: float) -> float:
@@ -51,53 +53,58 @@ def _log_1p(z: complex) -> complex:
 
 
 def european(spec: Spec) -> float:
-    product = spec.product
+    """The lognormal value with the same mean variance, and what Lewis's integral along Im u = -1/2 adds."""
+    product, mean = spec.product, forward(spec)
     assert isinstance(product, European)
-    mean, discount = forward(spec), spec.market.discount(spec.expiry)
-    chance, held = _beyond(spec, product.strike)
-    call = held - product.strike * chance
-    return discount * (call if product.type == "call" else call - mean + product.strike)
+    level, _ = _correction(spec, product.strike)
+    plain = black(product.type, mean, product.strike, _deviation(spec))
+    return spec.market.discount(spec.expiry) * max(plain - sqrt(mean * product.strike) * level, 0.0)
 
 
 def digital(spec: Spec) -> float:
-    product = spec.product
+    """The slope of the European option in the strike."""
+    product, mean = spec.product, forward(spec)
     assert isinstance(product, Digital)
-    value = digital_payoff(product, forward(spec), *_beyond(spec, product.strike))
-    return spec.market.discount(spec.expiry) * product.payout * value
+    strike, s = product.strike, _deviation(spec)
+    level, slope = _correction(spec, strike)
+    chance, held = (in_the_money(product.type, mean, strike, s, asset) for asset in (False, True))
+    sign = 1.0 if product.type == "call" else -1.0
+    more = sign * sqrt(mean / strike) * (0.5 * level - slope) if level != 0.0 or slope != 0.0 else 0.0
+    value = chance + more
+    if product.pays == "asset":
+        value = held + strike * more - sign * sqrt(mean * strike) * level
+    return spec.market.discount(spec.expiry) * product.payout * max(value, 0.0)
 
 
-def _beyond(spec: Spec, strike: float) -> tuple[float, float]:
-    """P(S > strike) at expiry, and the mean of S there.
+def _deviation(spec: Spec) -> float:
+    assert isinstance(spec.model, Heston)
+    return sqrt(mean_variance(spec.model, spec.expiry))
 
-    Lewis's integral along Im u = -1/2, less that of the lognormal law with the same mean variance, gives the
-    call; its derivative in the strike is the probability.
-    """
+
+def _correction(spec: Spec, strike: float) -> tuple[float, float]:
+    """The integral of the difference to the lognormal law over pi, and its slope in log(forward / strike)."""
     model, time, mean = spec.model, spec.expiry, forward(spec)
     assert isinstance(model, Heston)
     variance = mean_variance(model, time)
-    s = sqrt(variance)
-    chance, held = (in_the_money("call", mean, strike, s, asset) for asset in (False, True))
     if mean <= 0.0 or strike <= 0.0 or variance <= 0.0 or model.xi == 0.0:
-        return chance, held
-    k = log(mean / strike)
-    level, slope = _difference(model, time, k, variance)
-    more = sqrt(mean / strike) / pi * (0.5 * level - slope)
-    return chance + more, held + strike * more - sqrt(mean * strike) / pi * level
+        return 0.0, 0.0
+    level, slope = _difference(model, time, log(mean / strike), variance)
+    return level / pi, slope / pi
 
 
 def _difference(model: Heston, time: float, k: float, variance: float) -> tuple[float, float]:
     """The integral over u > 0 of Re exp(i u k) (heston - lognormal) / (u^2 + 1/4), and its slope in k.
 
-    The difference decays at both ends; panels widen away from 0, and end where nothing more is added.
+    The difference decays at both ends; panels widen away from 0, and end where nothing more is added beyond
+    the place where the lognormal law begins to fall.
     """
     skew = abs(model.rho) / model.xi * (model.v0 + model.kappa * model.theta * time)
     # skew is the phase's slope far out; where the law is near lognormal, that is beyond all that counts
     turning = abs(k) + min(skew, 4.0 * sqrt(variance))
-    longest = 12.0 / (turning + 1e-3)
-    level, slope, start, width = 0.0, 0.0, 0.0, min(0.5, longest)
+    longest = 12.0 / (turning + min(1e-3, sqrt(variance)))
+    level, slope, start, width, size = 0.0, 0.0, 0.0, min(0.5, longest), 0.0
     for _ in range(_MOST_PANELS):
-        half = 0.5 * width
-        size = 0.0
+        half, size = 0.5 * width, 0.0
         for node, weight in _RULE:
             u = start + half * (1.0 + node)
             q = u * u + 0.25
@@ -108,8 +115,10 @@ def _difference(model: Heston, time: float, k: float, variance: float) -> tuple[
             size = max(size, abs(gap) / q)
         start += width
         width = min(max(0.5, 0.5 * start), longest)
-        if size * start < _SMALL:
+        if size * start < _SMALL and start * start * variance > 1.0:
             break
+    if size * start > _LARGEST_REST:
+        raise UnknownError("the integral of the characteristic function does not end within its panels")
     return level, slope
 
 

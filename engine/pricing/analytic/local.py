@@ -27,43 +27,50 @@ def cev_serves(spec: Spec) -> bool:
 
 
 def cev(spec: Spec) -> float:
-    product = spec.product
+    product, mean = spec.product, forward(spec)
     assert isinstance(product, European)
-    return _european(spec, product, *_cev_beyond(spec, product.strike))
+    if _is_lognormal(spec, product.strike):
+        value = black(product.type, mean, product.strike, _deviation(spec))
+    else:
+        chance, below = _split(spec, product.strike)
+        call = product.type == "call"
+        value = mean - below - product.strike * chance if call else product.strike * (1.0 - chance) - below
+    return spec.market.discount(spec.expiry) * max(value, 0.0)
 
 
 def cev_digital(spec: Spec) -> float:
-    product = spec.product
+    product, mean = spec.product, forward(spec)
     assert isinstance(product, Digital)
-    return _digital(spec, product, *_cev_beyond(spec, product.strike))
+    if _is_lognormal(spec, product.strike):
+        asset = product.pays == "asset"
+        value = in_the_money(product.type, mean, product.strike, _deviation(spec), asset)
+    else:
+        chance, below = _split(spec, product.strike)
+        value = digital_payoff(product, mean, chance, mean - below)
+    return spec.market.discount(spec.expiry) * product.payout * max(value, 0.0)
 
 
-def _european(spec: Spec, product: European, chance: float, held: float) -> float:
-    call = held - product.strike * chance
-    value = call if product.type == "call" else call - forward(spec) + product.strike
-    return spec.market.discount(spec.expiry) * value
+def _is_lognormal(spec: Spec, strike: float) -> bool:
+    model = spec.model
+    assert isinstance(model, Cev)
+    return model.beta == 1.0 or model.scale == 0.0 or min(forward(spec), strike) <= 0.0
 
 
-def _digital(spec: Spec, product: Digital, chance: float, held: float) -> float:
-    value = digital_payoff(product, forward(spec), chance, held)
-    return spec.market.discount(spec.expiry) * product.payout * value
+def _deviation(spec: Spec) -> float:
+    assert isinstance(spec.model, Cev)
+    return spec.model.scale * sqrt(spec.expiry)
 
 
-def _cev_beyond(spec: Spec, strike: float) -> tuple[float, float]:
-    """P(S > strike) at expiry, and the mean of S there.
+def _split(spec: Spec, strike: float) -> tuple[float, float]:
+    """P(S > strike) at expiry, and the mean of S where it is not.
 
     The law of the spot is a noncentral chi-square one, with what reaches 0 staying there.
     """
-    time, model = spec.expiry, spec.model
-    assert isinstance(model, Cev)
-    mean = forward(spec)
-    if model.beta == 1.0 or mean <= 0.0 or strike <= 0.0 or model.scale == 0.0:
-        s = model.scale * sqrt(time)
-        return in_the_money("call", mean, strike, s, False), in_the_money("call", mean, strike, s, True)
-    power = 2.0 * (1.0 - model.beta)
+    assert isinstance(spec.model, Cev)
+    power = 2.0 * (1.0 - spec.model.beta)
     x, y = _scaled(spec, strike)
     chance = noncentral(2.0 * x, 2.0 / power, 2.0 * y)
-    return chance, mean * (1.0 - noncentral(2.0 * y, 2.0 + 2.0 / power, 2.0 * x))
+    return chance, forward(spec) * noncentral(2.0 * y, 2.0 + 2.0 / power, 2.0 * x)
 
 
 def _scaled(spec: Spec, strike: float) -> tuple[float, float]:
