@@ -22,6 +22,8 @@ def is_deterministic(spec: Spec) -> bool:
         return True
     if spec.expiry == 0.0 or not any(spec.market.spots):
         return True
+    if spec.market.dividends and spec.market.escrowed(spec.expiry) == 0.0:  # they are all that there is
+        return True
     model, end = spec.model, spec.expiry
     if isinstance(model, Heston):
         return model.v0 == 0.0 and (model.kappa * model.theta == 0.0)
@@ -41,14 +43,16 @@ class Path:
 
     spec: Spec
 
-    def at(self, time: float, asset: int = 0) -> float:
-        """The asset's spot at ``time``; escrowed dividends that are still to come are part of it."""
+    def at(self, time: float, asset: int = 0, *, paying: bool = False) -> float:
+        """The asset's spot at ``time``; escrowed dividends that are still to come are part of it, with
+        ``paying`` those of that time too.
+        """
         market, end = self.spec.market, self.spec.expiry
         growth = exp(market.carry(asset, 0.0, time))
         if not market.dividends:
             return market.spots[asset] * growth
         held = market.escrowed(end) * growth
-        due = (d for d in market.dividends if time < d.time <= end)
+        due = (d for d in market.dividends if time < d.time <= end or (paying and d.time == time))
         return held + sum(d.amount * market.discount(d.time) / market.discount(time) for d in due)
 
     def last(self, asset: int = 0) -> float:
@@ -329,7 +333,9 @@ def _bermudan_value(product: p.Product, path: Path) -> float:
 
 
 def _exercised(product: p.American | p.Bermudan, path: Path, time: float) -> float:
-    return path.spec.market.discount(time) * intrinsic(product.type, path.at(time), product.strike)
+    """At any time is also just before a dividend is paid."""
+    spot = path.at(time, paying=isinstance(product, p.American) and product.type == "call")
+    return path.spec.market.discount(time) * intrinsic(product.type, spot, product.strike)
 
 
 def _max_call_value(product: p.Product, path: Path) -> float:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from engine.pricing.deterministic import is_deterministic
 from engine.pricing.montecarlo.settings import settings_of
 from engine.pricing.montecarlo.smoothing import can_smooth
 from engine.pricing.spec import BlackScholes, Spec, SpecError
@@ -18,6 +21,22 @@ def check_priceable(spec: Spec) -> None:
         raise SpecError(
             "model.name", MODEL_NAMES[type(spec.model)], f"must be black_scholes for {spec.instrument}"
         )
+    if spec.market.pays(0.0, spec.expiry) and not is_deterministic(spec):
+        _check_dividends(spec)
     if settings_of(spec).smoothing == "conditional" and not can_smooth(spec):
-        rule = "must be auto or none but for levels at two dates or more, one asset, and steps that are normal"
+        rule = (
+            "must be auto or none but for levels at two dates or more, one asset, and steps that are normal"
+        )
         raise SpecError("mc.smoothing", "conditional", rule)
+
+
+def _check_dividends(spec: Spec) -> None:
+    """SpecError where no law of the path is known: what is lognormal is the asset less dividends to come."""
+    product: Any = spec.product
+    schedule = getattr(product, "monitoring", None) or getattr(product, "averaging", None)
+    paid = [list(d) for d in spec.market.dividends]
+    if isinstance(product, p.Quanto):
+        raise SpecError("dividends", paid, "must be empty for quanto: a yield q says the same")
+    if schedule is not None and schedule.times is None and not isinstance(product, p.Custom):
+        rule = f"must be empty for a {spec.instrument} that is watched always, between whose dates"
+        raise SpecError("dividends", paid, f"{rule} the asset is not lognormal; give dates, or a yield q")

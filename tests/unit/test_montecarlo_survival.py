@@ -74,7 +74,7 @@ CONTRACTS: dict[str, dict[str, Any]] = {
     "down and out, rebate at a hit": barrier("down-out", 95, rebate=5),
     "down and out, rebate at expiry": barrier("down-out", 95, rebate=5, rebate_timing="expiry"),
     "down and in, a put": barrier("down-in", 90, "put"),
-    "strike beyond the level": {**barrier("up-in", 95), "K": 105},
+    "strike beyond the level": {**barrier("up-in", 95, "put"), "K": 105},
     "today's spot counts": {**barrier("down-out", 90), "monitoring": {**DATES, "include_t0": True}},
     "begins outside": {**barrier("up-out", 130), "S": 133},
     "some dates": {
@@ -326,7 +326,8 @@ def test_other_models_have_the_price_and_greeks_of_plain_paths(request_: dict[st
         other = plain.greeks[name]
         assert own.value is not None and other.value is not None
         assert abs(own.value - other.value) < 3.5 * sqrt(own.se**2 + other.se**2), name
-    assert smooth.greeks["delta"].se * 2 < plain.greeks["delta"].se
+    assert smooth.greeks["delta"].se * 1.7 < plain.greeks["delta"].se
+    assert smooth.se * 1.2 < plain.se
 
 
 def test_a_level_that_today_has_passed_ends_the_contract_today() -> None:

@@ -80,7 +80,7 @@ def survival_of(product: Any) -> Fold:
         lower, upper = _levels(at, product)
         if product.monitoring.times is None:
             return _between_dates(at.before, at.log, at.variance, lower, upper)
-        return _inside(at.log, *[None if level is None else level.log() for level in (lower, upper)])
+        return _inside(at.seen, *[None if level is None else level.log() for level in (lower, upper)])
 
     return Fold("survival", surviving, How.PRODUCT)
 

@@ -45,8 +45,9 @@ def control_of(spec: Spec) -> Control | None:
         case p.Asian(averaging=averaging, strike=strike) if (
             averaging.kind == "arithmetic" and strike is not None
         ):
-            return _GEOMETRIC if averaging.past_count == 0.0 and averaging.times is not None else _FORWARD
-        case p.American() | p.Bermudan() if not spec.market.dividends:
+            is_new = averaging.past_count == 0.0 and averaging.times is not None
+            return _GEOMETRIC if is_new and not spec.market.dividends else _FORWARD
+        case p.American() | p.Bermudan() if not spec.market.dividends or _end(spec) == spec.expiry:
             return _EUROPEAN
         case p.Basket(mean="arithmetic", weights=weights) if weights is None or (
             abs(sum(weights) - 1.0) < 1e-9 and min(weights) > 0.0
@@ -56,11 +57,9 @@ def control_of(spec: Spec) -> Control | None:
 
 
 def _smoothed_control(spec: Spec) -> Control | None:
-    """What the path without levels ends with: the plain option where its price is known, or the asset."""
+    """What the path without levels ends with: the plain option, or the asset."""
     if not isinstance(spec.product, p.Barrier | p.DoubleBarrier):
         return Control(_FORWARD.name, smoothed.control_payoff, _forward_mean)
-    if not isinstance(spec.model, BlackScholes):
-        return None
     return Control("the plain option", smoothed.control_payoff, _known(_with_plain_option))
 
 
@@ -71,14 +70,14 @@ def _with_plain_option(spec: Spec) -> Spec:
 
 def _forward_unless_short(spec: Spec) -> Control | None:
     """What grows as the asset does: none for payoffs that do not depend on its level."""
-    return None if isinstance(spec.product, p.Cliquet | p.VarianceSwap) or spec.market.dividends else _FORWARD
+    return None if isinstance(spec.product, p.Cliquet | p.VarianceSwap) else _FORWARD
 
 
-# ---- the asset at the last simulated time
+# ---- what moves of the asset at the last simulated time
 
 
 def _forward(path: Path) -> Tensor:
-    return path.discount("end", _end) * path.last()
+    return path.discount("end", _end) * path.moving_at(len(path.times) - 1)
 
 
 def _end(spec: Spec) -> float:
@@ -88,12 +87,16 @@ def _end(spec: Spec) -> float:
 def _forward_mean(spec: Spec, names: Sequence[str]) -> Mapping[str, float]:
     end = _end(spec)
     growth = exp(-spec.market.yields[0].integral(0.0, end))
-    value = spec.market.spots[0] * growth
+    market = spec.market
+    value = market.escrowed(spec.expiry) * growth
+    worth = market.spots[0] * growth - value  # of dividends to come, which is less when they come later
+    held = [d for d in market.dividends if d.time <= spec.expiry]
     known = {
         "price": value,
         "delta": growth,
         "div_rho": -end * value,
-        "theta": spec.market.yields[0].values[0] * value,
+        "theta": market.yields[0].values[0] * value - market.rate.values[0] * worth,
+        "rho": growth * sum(d.amount * market.discount(d.time) * d.time for d in held),
     }
     return {name: known.get(name, 0.0) for name in ("price", *names)}
 
@@ -127,12 +130,13 @@ def _with_last_exercise(spec: Spec) -> Spec:
 
 
 def _known(change: Callable[[Spec], Spec]) -> Callable[[Spec, Sequence[str]], Mapping[str, float]]:
-    """The exact price and Greeks of the same request with another product."""
+    """The exact price and Greeks of the same request with another product; nothing where none is known."""
 
     def mean(spec: Spec, names: Sequence[str]) -> Mapping[str, float]:
         other = replace(change(spec), greeks=spec.greeks, simulation=None)
         found = exact(other, spec.greeks)
-        assert found is not None
+        if found is None:
+            return {}
         greeks = {name: greek.value for name, greek in found.greeks.items() if greek.value is not None}
         return {"price": found.value, **greeks}
 

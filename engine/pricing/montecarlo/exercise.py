@@ -16,6 +16,7 @@ from typing import Any
 
 from engine.core.dtype import float64
 from engine.pricing.montecarlo.blocks import BLOCK
+from engine.pricing.montecarlo.dividends import has_dividends, paid_on
 from engine.pricing.montecarlo.draws import key_of
 from engine.pricing.montecarlo.factors import draw_factors
 from engine.pricing.montecarlo.grid import grid_of
@@ -69,24 +70,18 @@ def _gain(path: Path, product: Any) -> Tensor:
 
 
 def _sorted(path: Path) -> list[Tensor]:
-    """The assets from the largest down, at each date and path; the two largest of many."""
+    """The assets from the largest down, at each date and path; the two largest of many.
+
+    On the date of a dividend the asset is what it is after it is paid; but at any time is also just before.
+    """
     found = [path.spots(asset) for asset in range(len(path.logs))]
-    if path.numbers.spec.market.dividends:  # of one asset: what moves is the spot less their value
-        found[0] = found[0] + path.numbers.column("dividends to come", _dividends_to_come)
+    product: Any = path.numbers.spec.product
+    if has_dividends(path.numbers.spec) and isinstance(product, p.American) and product.type == "call":
+        found[0] = found[0] + paid_on(path.numbers, "exercise", lambda spec: grid_of(spec).contract)
     for end in range(len(found) - 1, 0, -1):
         for k in range(end):
             found[k], found[k + 1] = found[k].maximum(found[k + 1]), found[k].minimum(found[k + 1])
     return found[:3]
-
-
-def _dividends_to_come(spec: Spec) -> list[float]:
-    """What dividends are worth at each date before they are paid there."""
-    market = spec.market
-    left = [d for d in market.dividends if d.time <= spec.expiry]
-    return [
-        sum(d.amount * market.discount(d.time) / market.discount(time) for d in left if d.time >= time)
-        for time in grid_of(spec).contract
-    ]
 
 
 def _features(path: Path) -> list[Tensor]:

@@ -13,8 +13,8 @@ from engine.tensor import Tensor
 
 
 class Dates(Protocol):
-    """One date or all of them: the logarithm there and at the date before, the asset, and the variance that
-    the logarithm gathers between the two.
+    """One date or all of them: the logarithm of what moves there and at the date before, and the variance
+    that it gathers between the two; the asset, and its logarithm at both, dividends to come included.
     """
 
     @property
@@ -23,6 +23,10 @@ class Dates(Protocol):
     def before(self) -> Tensor: ...
     @property
     def spot(self) -> Tensor: ...
+    @property
+    def seen(self) -> Tensor: ...
+    @property
+    def seen_before(self) -> Tensor: ...
     @property
     def variance(self) -> Tensor: ...
 

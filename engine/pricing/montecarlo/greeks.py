@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.pricing.montecarlo.density import why_none
 from engine.pricing.montecarlo.factors import Factors
+from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.models import Dynamics, dynamics_of
 from engine.pricing.montecarlo.numbers import Numbers
 from engine.pricing.montecarlo.paths import Path, start
@@ -63,6 +64,9 @@ def refusal(spec: Spec, column: Wanted) -> str | None:
         return "the model has no volatility of its own"
     if is_smoothed(spec):
         return None
+    by_rate = any(kind == "rate" for kind, _ in column.shifts)
+    if by_rate and not is_lipschitz(spec) and spec.market.pays(grid_of(spec).contract[0], spec.expiry):
+        return "the payoff jumps with the asset, which moves with the value of dividends to come"
     held = column.shifts[1:] if is_lipschitz(spec) else column.shifts
     if not held:
         return None

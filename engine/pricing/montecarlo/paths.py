@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
+from engine.pricing.montecarlo.dividends import has_dividends, to_come
 from engine.pricing.montecarlo.folds import Fold
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.numbers import Getter, Getters, Inputs, Numbers
@@ -16,7 +17,7 @@ from engine.tensor import Tensor, cat
 
 @dataclass(frozen=True)
 class Path:
-    """Simulated paths: ``logs`` of each asset at the contract's times, float[blocks, dates, paths].
+    """Simulated paths: ``logs`` of what moves of each asset at the contract's times, [blocks, dates, paths].
 
     ``start`` is the logarithm today, ``variance`` what the logarithm gathers from one time to the next: both
     broadcast against [blocks, 1, paths] and [blocks, dates, paths]. ``levels`` are the assets themselves
@@ -40,11 +41,41 @@ class Path:
 
     def spots(self, asset: int = 0) -> Tensor:
         """The asset at the contract's times, [blocks, dates, paths]."""
-        return self.logs[asset].exp() if self.levels is None else self.levels[asset]
+        moving = self.logs[asset].exp() if self.levels is None else self.levels[asset]
+        return moving if self.to_come is None else moving + self.to_come
 
     def at(self, date: int, asset: int = 0) -> Tensor:
         """The asset at one of the contract's times, [blocks, paths]."""
+        moving, paid = self.moving_at(date, asset), self.to_come
+        if paid is None:
+            return moving
+        return moving + (paid[date, 0] if paid.ndim == 2 else paid[:, date])
+
+    def moving_at(self, date: int, asset: int = 0) -> Tensor:
+        """What moves of the asset, without dividends to come, at one of the times, [blocks, paths]."""
         return self.logs[asset][:, date].exp() if self.levels is None else self.levels[asset][:, date]
+
+    @property
+    def to_come(self) -> Tensor | None:
+        """What dividends after each of the times are worth there; None where there are none."""
+        if not has_dividends(self.numbers.spec):
+            return None
+        places = [grid_of(self.numbers.spec).contract.index(time) for time in self.times]
+
+        def times(spec: Spec) -> list[float]:
+            return [grid_of(spec).contract[place] for place in places]
+
+        return to_come(self.numbers, self.shifts, f"{len(places)} dates", times)
+
+    def seen_logs(self) -> Tensor:
+        """The logarithm of the asset at the contract's times, [blocks, dates, paths]."""
+        return self.logs[0] if self.to_come is None else self.spots().log()
+
+    def seen_start(self) -> Tensor:
+        """The logarithm of the asset today; broadcasts against [blocks, 1, paths]."""
+        if not has_dividends(self.numbers.spec):
+            return self.start[0]
+        return (self.start[0].exp() + to_come(self.numbers, self.shifts, "today", lambda spec: (0.0,))).log()
 
     def last(self, asset: int = 0) -> Tensor:
         """The asset at the last time, [blocks, paths]."""
@@ -63,11 +94,12 @@ class Path:
         spots = picked(self.spots(asset), places)
         if not today:
             return spots
-        return cat([self.start[asset].broadcast_to(spots.shape[0], 1, spots.shape[2]).exp(), spots], 1)
+        first = self.seen_start() if asset == 0 else self.start[asset]
+        return cat([first.broadcast_to(spots.shape[0], 1, spots.shape[2]).exp(), spots], 1)
 
     def today(self, asset: int = 0) -> Tensor:
         """The asset today; broadcasts against [blocks, paths]."""
-        return _per_path(self.start[asset].exp())
+        return _per_path((self.seen_start() if asset == 0 else self.start[asset]).exp())
 
     def before(self, asset: int = 0) -> Tensor:
         """The logarithm at the beginning of each step."""
@@ -125,6 +157,16 @@ class _AllDates:
     @property
     def spot(self) -> Tensor:
         return self.path.spots()
+
+    @property
+    def seen(self) -> Tensor:
+        return self.path.seen_logs()
+
+    @property
+    def seen_before(self) -> Tensor:
+        x = self.seen
+        first = self.path.seen_start().broadcast_to(x.shape[0], 1, x.shape[2])
+        return first if x.shape[1] == 1 else cat([first, x[:, : x.shape[1] - 1]], 1)
 
     @property
     def variance(self) -> Tensor:
@@ -242,12 +284,13 @@ def _added(parts: Sequence[Tensor]) -> Tensor | None:
 
 
 def start(numbers: Numbers, shifts: Shifts, asset: int) -> Tensor:
-    """The logarithm of an asset today, less the value of cash dividends to come."""
-
-    def spot(spec: Spec) -> float:
-        return spec.market.escrowed(spec.expiry) if spec.market.dividends else spec.market.spots[asset]
-
-    return shifts.moved(numbers.scalar(f"spot {asset}", spot), "spot", asset).log()
+    """The logarithm of what moves of an asset today: the asset less the value of dividends to come."""
+    spot = numbers.scalar(f"spot {asset}", lambda spec: spec.market.spots[asset])
+    moved = shifts.moved(spot, "spot", asset)
+    if asset == 0 and has_dividends(numbers.spec):
+        paid = to_come(numbers, shifts, "today", lambda spec: (0.0,))
+        moved = moved - (paid[0, 0] if paid.ndim == 2 else paid)
+    return moved.log()
 
 
 def summed(steps: Tensor) -> Tensor:

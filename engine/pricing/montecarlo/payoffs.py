@@ -126,7 +126,7 @@ def asian(path: Path, product: p.Asian) -> Tensor:
 def averaged(path: Path, kind: str) -> Tensor:
     """The arithmetic or geometric mean of a request's fixings, [blocks, paths]."""
     averaging: Any = path.numbers.spec.product.averaging  # type: ignore[attr-defined]
-    begin = path.start[0] if kind == "geometric" else path.start[0].exp()
+    begin = path.seen_start() if kind == "geometric" else path.seen_start().exp()
     begin = begin.squeeze(1) if begin.ndim == 3 else begin
     total = path.over_dates(FIXINGS[kind])
     if averaging.times is None or 0.0 in averaging.times:
@@ -142,7 +142,7 @@ def _fixed(value: Callable[[Dates], Tensor]) -> Callable[[Dates], Tensor]:
 
 FIXINGS = {
     "arithmetic": Fold("arithmetic mean", _fixed(lambda at: at.spot), How.SUM),
-    "geometric": Fold("geometric mean", _fixed(lambda at: at.log), How.SUM),
+    "geometric": Fold("geometric mean", _fixed(lambda at: at.seen), How.SUM),
 }
 
 
@@ -185,10 +185,11 @@ def forward_start(path: Path, product: p.ForwardStart) -> Tensor:
 def cliquet(path: Path, product: p.Cliquet) -> Tensor:
     number = path.number
     ends = [place for place, time in enumerate(path.times) if time in product.resets.times]
-    logs = [path.start[0].squeeze(1) if path.start[0].ndim == 3 else path.start[0]]
+    begin, seen = path.seen_start(), path.seen_logs()
+    logs = [begin.squeeze(1) if begin.ndim == 3 else begin]
     total: Tensor | None = None
     for place in ends:
-        logs.append(path.logs[0][:, place])
+        logs.append(seen[:, place])
         gain = (logs[-1] - logs[-2]).expm1()
         if product.cap is not None:
             gain = gain.minimum(number("cap", lambda spec: spec.product.cap))  # type: ignore[attr-defined]
@@ -203,7 +204,11 @@ def cliquet(path: Path, product: p.Cliquet) -> Tensor:
     return at_expiry(path) * number("notional", lambda spec: spec.product.notional) * total  # type: ignore[attr-defined]
 
 
-SQUARES = Fold("squared returns", lambda at: (at.log - at.before) * (at.log - at.before), How.SUM)
+SQUARES = Fold("squared returns", lambda at: _square(at.seen - at.seen_before), How.SUM)
+
+
+def _square(x: Tensor) -> Tensor:
+    return x * x
 
 
 def variance_swap(path: Path, product: p.VarianceSwap) -> Tensor:
@@ -212,7 +217,8 @@ def variance_swap(path: Path, product: p.VarianceSwap) -> Tensor:
         total = gathered.sum(1)
     else:
         total = path.over_dates(SQUARES)
-    spread = total / path.number("expiry", lambda spec: spec.expiry)
+    expiry, later = path.number("expiry", lambda spec: spec.expiry), path.shifts.get("time")
+    spread = total / (expiry if later is None else expiry + later.squeeze(1))
     notional = path.number("notional", lambda spec: spec.product.notional)  # type: ignore[attr-defined]
     return at_expiry(path) * notional * (spread - strike(path))
 
@@ -229,7 +235,7 @@ def autocallable(path: Path, product: p.Autocallable) -> Tensor:
     paid = at_expiry(path) * where(last >= protection, notional, notional * last / reference)
     for count, place in reversed(list(enumerate(dates, 1))):
         discount = path.discount(f"date {place}", lambda spec, place=place: grid_of(spec).contract[place])  # type: ignore[misc]
-        called = path.logs[0][:, place].exp() >= level
+        called = path.at(place) >= level
         paid = where(called, discount * notional * (coupon * float(count) + 1.0), paid)
     return paid
 
@@ -246,7 +252,7 @@ def _black(
 ) -> Tensor:
     """The value at ``date`` of a European option that ends at T, of the asset there (Black-Scholes)."""
     number = path.number
-    spot = path.last()
+    spot = path.moving_at(len(path.times) - 1)
 
     def over(integral: Callable[[Spec, float, float], float]) -> Callable[[Spec], float]:
         return lambda spec: integral(spec, date(spec), spec.expiry)

@@ -17,6 +17,7 @@ from engine.core.dtype import float32, float64, int64
 from engine.pricing.montecarlo import smoothed, survival
 from engine.pricing.montecarlo.blocks import BLOCK, Row
 from engine.pricing.montecarlo.controls import Control, control_of
+from engine.pricing.montecarlo.dividends import has_dividends
 from engine.pricing.montecarlo.factors import Needs, draw_factors
 from engine.pricing.montecarlo.greeks import Scene, refusal, samples
 from engine.pricing.montecarlo.grid import grid_of
@@ -132,7 +133,7 @@ def _scenes(numbers: Numbers, control: Control | None, columns: Sequence[Wanted]
         if is_tilted(spec):
             factors, weight = tilted(numbers, factors)
             pays = [_times(own, weight) for own in pays]
-        source = survival.Arrays(dynamics, factors)
+        source = survival.Arrays(numbers, dynamics, factors)
         simulate = partial(dynamics.simulate, numbers, factors)
     ways = [simulate, simulate]
     if is_smoothed(spec):
@@ -205,6 +206,8 @@ def _form(spec: Spec) -> tuple[Any, ...]:
         is_smoothed(spec),
         len(grid.times),
         grid.seen,
+        grid.times[-1] == spec.expiry,
+        has_dividends(spec),
         tuple(date == spec.expiry for date in dates),
     )
 

@@ -26,7 +26,7 @@ def can_smooth(spec: Spec) -> bool:
             at_dates = product.observations.times[0] > 0.0
         case _:
             return False
-    return at_dates and len(grid_of(spec).times) > 1
+    return at_dates and len(grid_of(spec).contract) > 1
 
 
 def is_smoothed(spec: Spec) -> bool:

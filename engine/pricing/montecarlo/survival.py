@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 
 from engine.core.dtype import float64
 from engine.normal import inverse_normal
+from engine.pricing.montecarlo.dividends import has_dividends, to_come
 from engine.pricing.montecarlo.draws import normal_cdf
 from engine.pricing.montecarlo.factors import Factors
 from engine.pricing.montecarlo.grid import grid_of, pays_at_hit
 from engine.pricing.montecarlo.models import Dynamics, Return
 from engine.pricing.montecarlo.numbers import Getters, Inputs, Numbers
-from engine.pricing.montecarlo.paths import Path, carry_shift, discounts, start
+from engine.pricing.montecarlo.paths import Path, carry_shift, discounts, gathered, start
 from engine.pricing.montecarlo.shifts import Shifts
 from engine.pricing.montecarlo.smoothing import ratios_of
 from engine.pricing.montecarlo.walk import Pick, Row, Source, Stepped
@@ -36,6 +37,7 @@ from engine.tracing.regions import loop
 
 LEAST = 1e-140  # of a probability from which a normal is made: squares of its density are doubles
 MOST = 1.0 - 2.0**-53
+NARROW = 1e-24  # the least variance of a step
 LOWEST, HIGHEST = 1e-37, 1e37  # levels that are none, in any dtype
 State = tuple[Tensor, Tensor, Tensor]
 """Of each path that survives the logarithm, the weight, and what was paid."""
@@ -65,7 +67,7 @@ def freely(numbers: Numbers, source: Source, shifts: Shifts) -> Path:
         z, shift = z.astype(x.dtype), carry_shift(Row(numbers, pick), beside, 0)
         return x + (z * deviation + drift), ratio if shift is None else ratio * _ratio(z, shift / deviation)
 
-    here, times = source.each(begin), grid_of(numbers.spec).times
+    here, times = source.each(begin), grid_of(numbers.spec).contract
     x, ratio = source.along(len(times) - 1, step, (here, here * 0.0 + 1.0))
     mean, deviation = _last_step(numbers, source, steps, beside)
     folded = {"free": x + mean, "free ratio": ratio, "deviation": deviation}
@@ -93,7 +95,7 @@ def _survivors(numbers: Numbers, source: Source, shifts: Shifts) -> Mapping[str,
         return x + (kept * deviation + drift), alive, paid
 
     here = source.each(start(numbers, shifts, 0))
-    dates = len(grid_of(numbers.spec).times) - 1
+    dates = len(grid_of(numbers.spec).contract) - 1
     x, alive, paid = source.along(dates, step, (here, *_today(numbers, here)))
     mean, deviation = _last_step(numbers, source, steps, beside)
     return {"surviving": x + mean, "alive": alive, "paid": paid, "deviation": deviation}
@@ -101,7 +103,7 @@ def _survivors(numbers: Numbers, source: Source, shifts: Shifts) -> Mapping[str,
 
 def _last_step(numbers: Numbers, source: Source, steps: Stepped, beside: Shifts) -> tuple[Tensor, Tensor]:
     """Its mean and its deviation, [blocks, paths]."""
-    last = _at(len(grid_of(numbers.spec).times) - 1)
+    last = _at(len(grid_of(numbers.spec).contract) - 1)
     drift, deviation = steps.at(last)[:2]
     shift = carry_shift(Row(numbers, last), beside, 0)
     return source.each(drift if shift is None else drift + shift), source.each(deviation)
@@ -164,38 +166,64 @@ def _normal_at(share: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Arrays:
-    """Paths of normals and steps that stand in arrays, [blocks, dates, paths]."""
+    """Paths of normals and steps that stand in arrays, [blocks, dates, paths].
 
+    Steps between two dates that the contract sees are one: given what else is drawn they are normal together.
+    """
+
+    numbers: Numbers
     dynamics: Dynamics
     factors: Factors
 
     def steps(self, numbers: Numbers, shifts: Shifts) -> tuple[Stepped, Tensor | None]:
-        assert self.dynamics.returns is not None
-        own = self.dynamics.returns(numbers, shifts, self.factors)[0]
-        return _Returns(own, own.variance.sqrt()), own.weight
+        own = self._returns(shifts)
+        mean, variance = own.mean, own.variance
+        if self._is_finer:
+            seen = grid_of(numbers.spec).seen
+            mean, variance = gathered(mean, seen), gathered(variance, seen).clamp(NARROW)
+        return _Arrayed(mean, variance, variance.sqrt()), own.weight
 
     def each(self, x: Tensor) -> Tensor:
         blocks, _, paths = self.factors.normals[0].shape
         return (x.squeeze(1) if x.ndim == 3 else x).broadcast_to(blocks, paths)
 
     def along(self, dates: int, step: Callable[[Pick, Tensor, Any], Any], begin: Any) -> Any:
-        z = self.factors.normals[0].permute(1, 0, 2)
+        z = self._normals().permute(1, 0, 2)
 
         def turned(turn: Tensor, state: Any) -> Any:
-            return step(
-                lambda x: (x.reshape(x.shape[0]) if x.ndim == 2 else x.permute(1, 0, 2))[turn], z[turn], state
-            )
+            def pick(x: Tensor) -> Tensor:
+                return (x.reshape(x.shape[0]) if x.ndim == 2 else x.permute(1, 0, 2))[turn]
+
+            return step(pick, z[turn], state)
 
         return loop(dates, turned, begin).carries
 
+    @property
+    def _is_finer(self) -> bool:
+        grid = grid_of(self.numbers.spec)
+        return len(grid.seen) < len(grid.times)
+
+    def _returns(self, shifts: Shifts) -> Return:
+        assert self.dynamics.returns is not None
+        return self.dynamics.returns(self.numbers, shifts, self.factors)[0]
+
+    def _normals(self) -> Tensor:
+        """That of each step, of those that are one."""
+        z = self.factors.normals[0]
+        if not self._is_finer:
+            return z
+        variance, seen = self._returns(Shifts()).variance, grid_of(self.numbers.spec).seen
+        return gathered(z * variance.sqrt(), seen) / gathered(variance, seen).clamp(NARROW).sqrt()
+
 
 @dataclass(frozen=True, slots=True)
-class _Returns:
-    own: Return
+class _Arrayed:
+    mean: Tensor
+    variance: Tensor
     deviation: Tensor
 
     def at(self, pick: Pick) -> tuple[Tensor, Tensor, Tensor]:
-        return pick(self.own.mean), pick(self.deviation), pick(self.own.variance)
+        return pick(self.mean), pick(self.deviation), pick(self.variance)
 
 
 # ---- what a date says
@@ -203,13 +231,24 @@ class _Returns:
 
 def _levels(row: Inputs, shifts: Shifts) -> tuple[Tensor | None, Tensor | None]:
     """The logarithms of the levels at dates, of what moves; None where there is none."""
-    product = row.spec.product
-    found = []
+    spec = row.spec
+    found: list[Tensor | None] = []
     for name, reach in (("lower", LOWEST), ("upper", HIGHEST)):
-        of = _level_of(product, name)
-        found.append(None if of is None else row.column(f"{name} levels", _at_watched(of, reach)))
+        of = _level_of(spec.product, name)
+        if of is None:
+            found.append(None)
+        elif has_dividends(spec):
+            levels = row.column(f"{name} levels", _at_watched(of, reach))
+            paid = to_come(row, shifts, "dates", lambda own: grid_of(own).contract)
+            found.append((levels - paid).clamp(LOWEST).log())
+        else:
+            found.append(row.column(f"{name} levels", _logs_of(_at_watched(of, reach))))
     lower, upper = found
     return lower, upper
+
+
+def _logs_of(levels: Getters) -> Getters:
+    return lambda spec: [log(level) for level in levels(spec)]
 
 
 def _level_of(product: Any, name: str) -> Callable[[Any], float] | None:
@@ -226,11 +265,11 @@ def _level_of(product: Any, name: str) -> Callable[[Any], float] | None:
 
 
 def _at_watched(level: Callable[[Any], float], reach: float) -> Getters:
-    """Logarithms of a level at each date, and of ``reach`` where it is not looked at."""
+    """A level at each date, and ``reach`` where it is not looked at."""
 
     def each(spec: Spec) -> list[float]:
-        own, watched = log(max(level(spec.product), LOWEST)), set(watched_times(spec))
-        return [own if time in watched else log(reach) for time in grid_of(spec).times]
+        own, watched = max(level(spec.product), LOWEST), set(watched_times(spec))
+        return [own if time in watched else reach for time in grid_of(spec).contract]
 
     return each
 
@@ -249,17 +288,17 @@ def _due(row: Inputs, shifts: Shifts) -> Tensor | None:
     if not isinstance(product, p.Autocallable) and not pays_at_hit(product):
         return None
     due = row.column("amounts at hit", _amounts)
-    return due * discounts(row, shifts, "hit", lambda spec: grid_of(spec).times)
+    return due * discounts(row, shifts, "hit", lambda spec: grid_of(spec).contract)
 
 
 def _amounts(spec: Spec) -> list[float]:
     product: Any = spec.product
     if isinstance(product, p.Autocallable):
         places = {time: k for k, time in enumerate(product.observations.times, 1)}
-        times = grid_of(spec).times
+        times = grid_of(spec).contract
         return [product.notional * (1.0 + product.coupon * places.get(time, 0)) for time in times]
     amount = product.payout if isinstance(product, p.Touch) else product.barrier.rebate
-    return [amount] * len(grid_of(spec).times)
+    return [amount] * len(grid_of(spec).contract)
 
 
 def _today(numbers: Numbers, here: Tensor) -> tuple[Tensor, Tensor]:
@@ -326,13 +365,13 @@ def levels_at_end(path: Path) -> tuple[Tensor | None, Tensor | None]:
     spec = path.numbers.spec
     if spec.expiry not in watched_times(spec):
         return None, None
-    row = Row(path.numbers, _at(len(grid_of(path.numbers.spec).times) - 1))
+    row = Row(path.numbers, _at(len(grid_of(path.numbers.spec).contract) - 1))
     return _levels(row, path.shifts.flat())
 
 
 def due_at_end(path: Path) -> Tensor:
     """Today's value of what is paid where a level is touched at expiry."""
-    due = _due(Row(path.numbers, _at(len(grid_of(path.numbers.spec).times) - 1)), path.shifts.flat())
+    due = _due(Row(path.numbers, _at(len(grid_of(path.numbers.spec).contract) - 1)), path.shifts.flat())
     assert due is not None
     return due
 

@@ -14,6 +14,7 @@ from engine.core.dim import Dim
 from engine.core.dtype import uint32
 from engine.pricing.montecarlo import payoffs
 from engine.pricing.montecarlo.controls import Control
+from engine.pricing.montecarlo.dividends import has_dividends, to_come
 from engine.pricing.montecarlo.factors import pair_of_normals
 from engine.pricing.montecarlo.folds import Fold
 from engine.pricing.montecarlo.greeks import PATHWISE, method_of
@@ -125,13 +126,28 @@ class Date:
     """A date of a walk, [blocks, lanes]."""
 
     row: Row
+    shifts: Shifts
     log: Tensor
     before: Tensor
     variance: Tensor
 
     @property
     def spot(self) -> Tensor:
-        return self.log.exp()
+        moving = self.log.exp()
+        if not has_dividends(self.row.spec):
+            return moving
+        return moving + to_come(self.row, self.shifts, "dates", lambda spec: grid_of(spec).times)
+
+    @property
+    def seen(self) -> Tensor:
+        return self.spot.log() if has_dividends(self.row.spec) else self.log
+
+    @property
+    def seen_before(self) -> Tensor:
+        if not has_dividends(self.row.spec):
+            return self.before
+        paid = to_come(self.row, self.shifts, "starts", lambda spec: grid_of(spec).starts)
+        return (self.before.exp() + paid).log()
 
     def number(self, name: str, get: Getter) -> Tensor:
         return self.row.scalar(name, get)
@@ -155,14 +171,14 @@ class Walk:
     def simulate(self, numbers: Numbers, draws: Source, shifts: Shifts) -> Path:
         """The paths in the shifted market."""
         times, begin = grid_of(numbers.spec).times, start(numbers, shifts, 0)
-        steps, _ = draws.steps(numbers, shifts)
+        steps, flat = draws.steps(numbers, shifts)[0], shifts.flat()
         first = [draws.each(Tensor(fold.how.value.start, numbers.dtype)) for fold in self.folds]
 
         def step(pick: Pick, z: Tensor, state: tuple[Tensor, list[Tensor]]) -> tuple[Tensor, list[Tensor]]:
             x, folded = state
             drift, deviation, gathered = steps.at(pick)
             after = x + (z.astype(x.dtype) * deviation + drift)
-            date = Date(Row(numbers, pick), after, x, gathered)
+            date = Date(Row(numbers, pick), flat, after, x, gathered)
             pairs = zip(self.folds, folded, strict=True)
             return after, [fold.how.value.step(total, fold.of(date)) for fold, total in pairs]
 

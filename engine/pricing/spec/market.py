@@ -104,6 +104,10 @@ class Market:
         """The covariance of two log returns."""
         return self.correlation[i][j] * product_integral(self.vols[i], self.vols[j], start, end)
 
+    def pays(self, after: float, until: float) -> bool:
+        """Whether cash dividends are paid after one time, up to another."""
+        return any(after < paid.time <= until and paid.amount > 0.0 for paid in self.dividends)
+
     def escrowed(self, expiry: float) -> float:
         """The first asset's spot less the present value of cash dividends up to ``expiry``."""
         paid = (d.amount * self.discount(d.time) for d in self.dividends if d.time <= expiry)
