@@ -185,7 +185,7 @@ def test_a_flat_local_volatility_has_the_greeks_of_black_scholes(
 
 
 def test_the_error_does_not_grow_with_steps_that_the_contract_does_not_see() -> None:
-    """The shift is borne by all of them: one alone, a hundredth of a year long, would err ten times as much."""
+    """The shift is borne by all of them: one alone, a hundredth of a year long, would err tenfold."""
     request = under("local_vol", {**CALL, "instrument": "european"})
     few, many = (priced(request, ("gamma",), steps=steps).greeks["gamma"].se for steps in (16, 100))
     assert few is not None and many is not None
@@ -269,7 +269,7 @@ def test_lookbacks_watched_always_have_second_derivatives(
 
 @pytest.mark.parametrize("kind", ["arithmetic", pytest.param("geometric", marks=pytest.mark.slow)])
 def test_the_gamma_of_an_average_counts_todays_fixing(kind: str) -> None:
-    """A third of the average moves with the spot itself; the first date makes up for it while paths are held."""
+    """A third of the average moves with the spot; the first date makes up for it in paths that are held."""
     averaging = {"kind": kind, "n": 2, "include_t0": True}
     found = priced(
         {**CALL, "instrument": "asian", "averaging": averaging}, ("gamma",), control_variate="none"
@@ -301,3 +301,25 @@ def test_a_jump_that_moves_with_todays_spot_is_refused_and_others_are_not() -> N
     )
     assert isinstance(gap, Result) and isinstance(digital, Result)
     assert_near(found, {"delta": (exact_of(gap)["delta"] or 0.0) - digital.price})
+
+
+# ---- variances that are next to nothing
+
+
+def test_hestons_densities_are_finite_where_the_variance_vanishes() -> None:
+    """Dates between which the variance is 0 on many paths: volatility of variance 1 at a reversion of 0.5."""
+    model = {"name": "heston", "params": {"v0": 0.04, "kappa": 0.5, "theta": 0.04, "xi": 1.0, "rho": -0.9}}
+    asian = {**CALL, "instrument": "asian", "averaging": {"kind": "geometric", "n": 5}, "model": model}
+    fixings = {name: value for name, value in asian.items() if name != "vol"}
+    found = priced(fixings, ("gamma", "vanna"), steps=16)
+    gamma = found.greeks["gamma"]
+    paths = 2**17
+    ends = [
+        priced({**fixings, "S": 100 + move}, ("delta",), steps=16, paths=paths).greeks["delta"].value
+        for move in (1, -1)
+    ]
+    assert gamma.value is not None and gamma.se is not None
+    change = (ends[0] - ends[1]) / 2.0  # type: ignore[operator]
+    noise = sqrt(gamma.value / (2.0 * paths))  # of the indicator of ending between the two
+    assert abs(gamma.value - change) <= 3.5 * sqrt(gamma.se**2 + noise**2)
+    assert found.greeks["vanna"].value is None and "volatility of its own" in found.greeks["vanna"].method

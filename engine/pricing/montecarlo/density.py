@@ -17,9 +17,9 @@ from engine.pricing.montecarlo.correlate import correlated, independent, is_sing
 from engine.pricing.montecarlo.factors import Factors
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.numbers import Numbers
-from engine.pricing.montecarlo.paths import gathered, start, summed
+from engine.pricing.montecarlo.paths import start, summed
 from engine.pricing.montecarlo.shifts import Shifts
-from engine.pricing.spec import LocalVol, Spec
+from engine.pricing.spec import Heston, LocalVol, Spec
 from engine.pricing.spec.products import Asian
 from engine.tensor import Tensor, cat
 
@@ -52,7 +52,7 @@ def of_returns(
     The factors that lead there, and the density over what it was: a factor of value 1, [blocks, paths].
     """
     grid, assets = grid_of(numbers.spec), len(here)
-    if assets == 1 and len(grid.seen) < len(grid.times):
+    if assets == 1 and (isinstance(numbers.spec.model, Heston) or len(grid.seen) < len(grid.times)):
         return _of_what_is_seen(numbers, shifts, factors, here[0], there[0])
     driving = correlated(numbers, Shifts(), factors.normals[:assets])
     mixed, volume = [], log_volume(numbers, shifts, assets)
@@ -86,16 +86,16 @@ def _of_what_is_seen(
     moved, wide = (x.broadcast_to(*factors.normals[0].shape) for x in (moved, wide))
     begin, first = (start(numbers, own, 0) for own in (Shifts(), shifts))
     steps = (factors.normals[0] * variance.sqrt() + mean).detach()
-    made, volume = gathered(steps, seen), None
+    made, volume = _between(steps, seen), None
     lateness = [first - begin]
     if ratio_of_fixings(numbers.spec):
         late, volume = _late(numbers, made[:, :1] + begin, begin, first)
         lateness = [first - begin - late, late] if len(seen) > 1 else [first - begin - late]
-    made = made - gathered(moved, seen)
+    made = made - _between(moved, seen)
     made = cat([made[:, :1] - lateness[0], *_after_first(made)], 1)
     if len(lateness) > 1:
         made = cat([made[:, :1], made[:, 1:2] - lateness[1], *_after_first(made[:, 1:])], 1)
-    total = gathered(wide, seen)
+    total = _between(wide, seen)
     z = made / total.sqrt()
     log = _log_density([z], [total])
     if volume is not None:
@@ -136,6 +136,14 @@ def _log_density(normals: Sequence[Tensor], variances: Sequence[Tensor]) -> Tens
     """The logarithm of the density of steps, [blocks, paths], but for a constant."""
     parts = [z * z + variance.log() for z, variance in zip(normals, variances, strict=True)]
     return reduce(Tensor.__add__, parts).sum(1) * -0.5
+
+
+def _between(x: Tensor, seen: Sequence[int]) -> Tensor:
+    """Sums of the steps up to each seen date from the one before it, to their last digits however small."""
+    parts = [
+        x[:, begin + 1 : end + 1].sum(1, True) for begin, end in zip([-1, *seen[:-1]], seen, strict=True)
+    ]
+    return parts[0] if len(parts) == 1 else cat(parts, 1)
 
 
 def _at_each(x: Tensor, seen: Sequence[int]) -> Tensor:

@@ -50,17 +50,13 @@ def by_mean(path: Path, of_maximum: bool) -> Tensor:
     return q.exp() + rest if of_maximum else q.exp() - rest
 
 
-def held(here: Path, there: Path, of_maximum: bool) -> tuple[Tensor, Tensor | None]:
-    """The uniforms by which the extremes of ``here`` stay while the variance becomes that of ``there``, and
-    their density over what it was, [blocks, paths]; without the first step, whose mean is taken.
+def held(uniforms: Tensor, total: Tensor) -> tuple[Tensor, Tensor | None]:
+    """The uniforms by which extremes stay while ``total``, the variance of each step, is shifted, and their
+    density over what it was, [blocks, paths]; without the first step, whose mean is taken.
     """
-    assert here.uniforms is not None
-    dates = here.uniforms.shape[1]
+    dates = uniforms.shape[1]
     if dates == 1:
-        return here.uniforms, None
-    most, ends = of_bridges(here, of_maximum).detach(), (here.before().detach(), here.logs[0].detach())
-    apart = (most - ends[0]) * (most - ends[1]) * -2.0
-    total = there.variance[0]
-    uniforms = (apart / total).exp()
-    log = taken(apart / total - total.log(), 1, 1, dates - 1).sum(1)
-    return uniforms, (log - log.detach()).exp()
+        return uniforms, None
+    moved = uniforms.log() * (total.detach() / total)  # -2 (m - a)(m - b) / v
+    log = taken(moved - total.log(), 1, 1, dates - 1).sum(1)
+    return moved.exp(), (log - log.detach()).exp()

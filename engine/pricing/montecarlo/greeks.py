@@ -60,7 +60,7 @@ def refusal(spec: Spec, column: Wanted) -> str | None:
     model = spec.model
     if column.name.startswith("dv0") and not isinstance(model, Heston):
         return "the model has no variance of today"
-    if column.shifts[0][0] == "vol" and isinstance(model, Heston | Cev):
+    if any(kind == "vol" for kind, _ in column.shifts) and isinstance(model, Heston | Cev):
         return "the model has no volatility of its own"
     if is_smoothed(spec):
         return None

@@ -80,9 +80,7 @@ class Dynamics:
         moved, ratio = self._holding(numbers, shifts, factors)
         if factors.bridge is None:
             return moved, ratio
-        here = self.simulate(numbers, factors, Shifts())
-        there = self.simulate(numbers, moved, shifts)
-        uniforms, weight = extremes.held(here, there, numbers.spec.product.of_maximum)  # type: ignore[attr-defined]
+        uniforms, weight = extremes.held(factors.bridge, self.simulate(numbers, moved, shifts).variance[0])
         return replace(moved, bridge=uniforms), ratio if weight is None else ratio * weight
 
     def _holding(self, numbers: Numbers, shifts: Shifts, factors: Factors) -> tuple[Factors, Tensor]:
