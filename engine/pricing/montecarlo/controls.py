@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.pricing.analytic.exact import exact
 from engine.pricing.montecarlo import payoffs, smoothed
+from engine.pricing.montecarlo.dividends import worth_of
 from engine.pricing.montecarlo.folds import Fold
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.paths import Path
@@ -46,7 +47,9 @@ def control_of(spec: Spec) -> Control | None:
             averaging.kind == "arithmetic" and strike is not None
         ):
             is_new = averaging.past_count == 0.0 and averaging.times is not None
-            return _GEOMETRIC if is_new and not spec.market.dividends else _FORWARD
+            if spec.market.dividends:
+                return _MOVING_GEOMETRIC if is_new else _FORWARD
+            return _GEOMETRIC if is_new else _FORWARD
         case p.American() | p.Bermudan() if not spec.market.dividends or _end(spec) == spec.expiry:
             return _EUROPEAN
         case p.Basket(mean="arithmetic", weights=weights) if weights is None or (
@@ -113,6 +116,37 @@ def _geometric_asian(path: Path) -> Tensor:
     return payoffs.at_expiry(path) * payoffs.option(path, product.type, average, payoffs.strike(path))
 
 
+def _moving_geometric(path: Path) -> Tensor:
+    """Of the asset less dividends to come: the arithmetic mean is that of it and of what these are worth."""
+    product: Any = path.numbers.spec.product
+    below = path.number("strike less dividends", _strike_less_dividends)
+    average = payoffs.averaged(path, "moving geometric")
+    return payoffs.at_expiry(path) * payoffs.option(path, product.type, average, below)
+
+
+def _strike_less_dividends(spec: Spec) -> float:
+    product: Any = spec.product
+    times = product.averaging.times
+    return float(product.strike - sum(worth_of(spec, time) for time in times) / len(times))
+
+
+def _known_moving_geometric(spec: Spec, names: Sequence[str]) -> Mapping[str, float]:
+    """But for what the rate and time do to dividends; nothing where these are worth more than the strike."""
+    below = _strike_less_dividends(spec)
+    if below <= 0.0:
+        return {}
+    market = replace(spec.market, spots=(spec.market.escrowed(spec.expiry),), dividends=())
+    product: Any = spec.product
+    averaging = replace(product.averaging, kind="geometric")
+    alone = replace(spec, market=market, product=replace(product, averaging=averaging, strike=below))
+    kept = tuple([greek for greek in spec.greeks if greek in _OF_WHAT_MOVES])
+    return _known(lambda own: own)(replace(alone, greeks=kept), kept)
+
+
+_OF_WHAT_MOVES = ("delta", "gamma", "vega", "vanna", "volga", "div_rho")
+"""Greeks that are the same of the asset and of the asset less its dividends."""
+
+
 def _geometric_basket(path: Path) -> Tensor:
     product: Any = path.numbers.spec.product
     mean = payoffs.mean_of(path, "geometric")
@@ -157,6 +191,12 @@ _GEOMETRIC = Control(
     _geometric_asian,
     _known(_with_geometric_average),
     (payoffs.FIXINGS["geometric"],),
+)
+_MOVING_GEOMETRIC = Control(
+    "the geometric average of the asset less dividends to come",
+    _moving_geometric,
+    _known_moving_geometric,
+    (payoffs.FIXINGS["moving geometric"],),
 )
 _EUROPEAN = Control("the European option", _european, _known(_with_last_exercise))
 _BASKET = Control("the geometric mean", _geometric_basket, _known(_with_geometric_basket))

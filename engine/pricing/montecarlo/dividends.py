@@ -38,22 +38,16 @@ def to_come(inputs: Inputs, shifts: Shifts, name: str, times: Times) -> Tensor:
     return worth
 
 
+def worth_of(spec: Spec, time: float, power: int = 0) -> float:
+    """What dividends after a time are worth there, each times a power of how long it takes."""
+    market = spec.market
+    due = [d for d in market.dividends if time < d.time <= spec.expiry]
+    worth = [d.amount * market.discount(d.time) * (d.time - time) ** power for d in due]
+    return sum(worth) / market.discount(time)
+
+
 def _moments(times: Times, power: int) -> Callable[[Spec], list[float]]:
-    """The values of dividends after each time, times a power of how long they take."""
-
-    def each(spec: Spec) -> list[float]:
-        market = spec.market
-        paid = [d for d in market.dividends if d.time <= spec.expiry]
-        return [
-            sum(
-                d.amount * market.discount(d.time) / market.discount(time) * (d.time - time) ** power
-                for d in paid
-                if d.time > time
-            )
-            for time in times(spec)
-        ]
-
-    return each
+    return lambda spec: [worth_of(spec, time, power) for time in times(spec)]
 
 
 def paid_on(inputs: Inputs, name: str, times: Times) -> Tensor:

@@ -126,14 +126,15 @@ def asian(path: Path, product: p.Asian) -> Tensor:
 def averaged(path: Path, kind: str) -> Tensor:
     """The arithmetic or geometric mean of a request's fixings, [blocks, paths]."""
     averaging: Any = path.numbers.spec.product.averaging  # type: ignore[attr-defined]
-    begin = path.seen_start() if kind == "geometric" else path.seen_start().exp()
+    begin = path.start[0] if kind == "moving geometric" else path.seen_start()
+    begin = begin.exp() if kind == "arithmetic" else begin
     begin = begin.squeeze(1) if begin.ndim == 3 else begin
     total = path.over_dates(FIXINGS[kind])
     if averaging.times is None or 0.0 in averaging.times:
         total = total + begin * path.number("fixing weight today", lambda spec: _weights(spec)[0])
     if averaging.past_count > 0.0:
         total = total + path.number("past share", _past_share)
-    return total.exp() if kind == "geometric" else total
+    return total if kind == "arithmetic" else total.exp()
 
 
 def _fixed(value: Callable[[Dates], Tensor]) -> Callable[[Dates], Tensor]:
@@ -143,6 +144,7 @@ def _fixed(value: Callable[[Dates], Tensor]) -> Callable[[Dates], Tensor]:
 FIXINGS = {
     "arithmetic": Fold("arithmetic mean", _fixed(lambda at: at.spot), How.SUM),
     "geometric": Fold("geometric mean", _fixed(lambda at: at.seen), How.SUM),
+    "moving geometric": Fold("geometric mean of what moves", _fixed(lambda at: at.log), How.SUM),
 }
 
 
