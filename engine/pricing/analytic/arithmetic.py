@@ -15,7 +15,7 @@ from math import ceil, exp, floor, log, pi, sqrt
 
 from engine.pricing.analytic.black import black
 from engine.pricing.analytic.method import Method
-from engine.pricing.analytic.monitored import LARGEST_VARIANCE, moves_at_dates
+from engine.pricing.analytic.monitored import LARGEST_VARIANCE, moves_at_dates, reach_up
 from engine.pricing.numerics.rows import Row, dot
 from engine.pricing.spec import BlackScholes, Spec
 from engine.pricing.spec.products import Asian
@@ -27,14 +27,15 @@ _LARGEST_DEVIATION = 1.5
 _LEVELS = (6, 12, 24, 48)
 
 
-def call_on_sum(weights: list[float], means: list[float], variances: list[float], strike: float) -> float:
-    """The mean of max(sum_k weights[k] X_k - strike, 0), X_0 = 1, log X_k - log X_{k-1} normal, independent.
+def option_on_sum(
+    kind: str, weights: list[float], means: list[float], variances: list[float], strike: float
+) -> float:
+    """A call or put on sum_k weights[k] X_k, X_0 = 1, log X_k - log X_{k-1} normal, independent.
 
     ``means[k - 1]`` and ``variances[k - 1]`` > 0 belong to the k-th step; weights are at least 0, the last
     above 0.
     """
-    folded = _Folded(weights, means, variances)
-    return folded.call(strike)
+    return _Folded(weights, means, variances).value(kind, strike)
 
 
 class _Folded:
@@ -47,14 +48,12 @@ class _Folded:
         self._step = _STEP * min(self._deviations)
         self._rows: dict[tuple[float, float, float, int], Row] = {}
 
-    def call(self, strike: float) -> float:
+    def value(self, kind: str, strike: float) -> float:
         weights, last = self._weights, len(self._means)
         left = strike - weights[0]
         innermost = log(weights[last])
-        if left <= 0.0:
-            return self._mean() - strike
         growth, s = self._means[0], self._deviations[0]
-        first = partial(_first, growth + 0.5 * s * s, left, s)
+        first = partial(_first, kind, growth + 0.5 * s * s, left, s)
         if last == 1:
             return first(innermost)
         windows = self._windows()
@@ -65,13 +64,6 @@ class _Folded:
             values = [self._apply(k, j, start, values) for j in range(new_start, new_end + 1)]
             start = new_start
         return dot(self._row(last, innermost), start, values)
-
-    def _mean(self) -> float:
-        total, growth = self._weights[0], 0.0
-        for weight, mean, s in zip(self._weights[1:], self._means, self._deviations, strict=True):
-            growth += mean + 0.5 * s * s
-            total += weight * exp(growth)
-        return total
 
     def _fold(self, k: int, j: int) -> float:
         return _log_sum(self._weights[k], j * self._step)
@@ -88,7 +80,7 @@ class _Folded:
         """First grid point and weights of the trapezoidal mean over N(at + mean, deviation^2)."""
         s, h = self._deviations[k - 1], self._step
         centre = at + self._means[k - 1]
-        first, last = ceil((centre - _REACH * s) / h), floor((centre + _REACH * s) / h)
+        first, last = ceil((centre - _REACH * s) / h), floor((centre + reach_up(_REACH, s) * s) / h)
         scale, factor = h / (s * sqrt(2.0 * pi)), -0.5 / (s * s)
         return first, [scale * exp(factor * (i * h - centre) ** 2) for i in range(first, last + 1)]
 
@@ -113,8 +105,8 @@ class _Folded:
         return windows
 
 
-def _first(growth: float, strike: float, s: float, inner: float) -> float:
-    return black("call", exp(inner + growth), strike, s)
+def _first(kind: str, growth: float, strike: float, s: float, inner: float) -> float:
+    return black(kind, exp(inner + growth), strike, s)
 
 
 def _log_sum(weight: float, x: float) -> float:
@@ -143,7 +135,8 @@ def discrete(spec: Spec) -> float:
     times = [t for t in product.averaging.times if t > 0.0]
     weight = 1.0 / product.averaging.count
     at_0 = weight if product.averaging.times[0] == 0.0 else 0.0
-    return _price(spec, times, [at_0, *(weight,) * len(times)], product.averaging.past_sum * weight)
+    value = _price(spec, times, [at_0, *(weight,) * len(times)], product.averaging.past_sum * weight)
+    return max(value, 0.0)
 
 
 def _steps(spec: Spec, times: list[float]) -> list[tuple[float, float]]:
@@ -156,17 +149,31 @@ def _steps(spec: Spec, times: list[float]) -> list[tuple[float, float]]:
 
 
 def _price(spec: Spec, times: list[float], weights: list[float], past: float) -> float:
-    """From a call on the sum; puts by parity. ``weights`` belong to today and to ``times``."""
+    """``weights`` belong to today and to ``times``."""
     product, market = spec.product, spec.market
     assert isinstance(product, Asian)
     discount = market.discount(spec.expiry)
     if product.strike is None:
         return discount * _floating(spec, times, weights)
-    steps = _steps(spec, [0.0, *times])
     strike = (product.strike - past) / spec.spot
-    mean = sum(w * exp(market.carry(0, 0.0, t)) for w, t in zip(weights, [0.0, *times], strict=True))
-    call = mean - strike if strike <= 0.0 else call_on_sum(weights, *_columns(steps), strike)
-    return discount * spec.spot * (call if product.type == "call" else call - mean + strike)
+    mean = _mean(spec, times, weights)
+    return discount * spec.spot * _option(product.type, weights, _steps(spec, [0.0, *times]), strike, mean)
+
+
+def _mean(spec: Spec, times: list[float], weights: list[float]) -> float:
+    """The mean of the sum, in spots of today."""
+    return sum(w * exp(spec.market.carry(0, 0.0, t)) for w, t in zip(weights, [0.0, *times], strict=True))
+
+
+def _option(
+    kind: str, weights: list[float], steps: list[tuple[float, float]], strike: float, mean: float
+) -> float:
+    """An option on the sum; a put in the money is the call, less the forward."""
+    if strike <= weights[0] or not steps:
+        return black(kind, mean, strike, 0.0)
+    if kind == "put" and strike >= mean:
+        return option_on_sum("call", weights, *_columns(steps), strike) - mean + strike
+    return option_on_sum(kind, weights, *_columns(steps), strike)
 
 
 def _floating(spec: Spec, times: list[float], weights: list[float]) -> float:
@@ -180,10 +187,8 @@ def _floating(spec: Spec, times: list[float], weights: list[float]) -> float:
         backwards.pop()
         steps.pop()
     final = spec.spot * exp(market.carry(0, 0.0, end))
-    call = call_on_sum(backwards, *_columns(steps), 1.0) if steps else max(backwards[0] - 1.0, 0.0)
-    mean = sum(w * exp(market.carry(0, 0.0, t)) for w, t in zip(weights, [0.0, *times], strict=True))
-    put = call - mean * spec.spot / final + 1.0
-    return final * (put if product.type == "call" else call)
+    mean = _mean(spec, times, weights) * spec.spot / final
+    return final * _option("call" if product.type == "put" else "put", backwards, steps, 1.0, mean)
 
 
 def _columns(steps: list[tuple[float, float]]) -> tuple[list[float], list[float]]:
@@ -215,7 +220,7 @@ def continuous(spec: Spec) -> float:
         weights = [0.5 * weight, *(weight,) * (n - 1), 0.5 * weight]
         times = [end * i / n for i in range(1, n + 1)]
         values.append(_price(spec, times, weights, average.past_sum / whole))
-    return _richardson(values)
+    return max(_richardson(values), 0.0)
 
 
 def _richardson(values: list[float]) -> float:

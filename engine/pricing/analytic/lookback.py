@@ -55,11 +55,12 @@ def settle(spec: Spec, known: float, level: float, excess: float) -> float:
     """The price from ``excess``, the mean by which the extreme passes ``level`` (the known extreme or K)."""
     product = spec.product
     assert isinstance(product, Lookback)
-    discount = spec.market.discount(spec.expiry)
     if product.strike is not None:
-        return discount * (abs(level - product.strike) + excess)
-    mean = spec.spot * exp(spec.market.carry(0, 0.0, spec.expiry))
-    return discount * (known + excess - mean if product.of_maximum else mean - known + excess)
+        value = abs(level - product.strike) + excess
+    else:
+        mean = spec.spot * exp(spec.market.carry(0, 0.0, spec.expiry))
+        value = known + excess - mean if product.of_maximum else mean - known + excess
+    return spec.market.discount(spec.expiry) * max(value, 0.0)
 
 
 def on_equal_dates_from_today(spec: Spec) -> bool:

@@ -34,7 +34,15 @@ _MOST_STEPS = 1000.0
 _MOVED = 0.002
 """More than Greeks move a rate to see what it does: the grid is wide enough for their neighbours too."""
 
+_LEAST_DEVIATION = 1e-6
+"""Of a step's log return: below it the rounding of log prices shows."""
+
 _RULE = legendre(9)
+
+
+def reach_up(reach: float, s: float) -> float:
+    """Deviations up to which a normal counts: what is worth exp(x) has its centre ``s`` deviations higher."""
+    return reach + max(s - 0.5, 0.0)
 
 
 class Piece(NamedTuple):
@@ -171,7 +179,7 @@ class _Grid:
         """First node and weights of the discounted integral over the log price after ``step`` from ``at``."""
         centre, s = at + step.mean, step.deviation
         first = bisect_left(self._nodes, centre - _REACH * s)
-        last = bisect_right(self._nodes, centre + _REACH * s)
+        last = bisect_right(self._nodes, centre + reach_up(_REACH, s) * s)
         scale, factor = step.discount / (s * sqrt(2.0 * pi)), -0.5 / (s * s)
         near = zip(self._nodes[first:last], self._weights[first:last], strict=True)
         return first, [scale * w * exp(factor * (x - centre) ** 2) for x, w in near]
@@ -198,7 +206,10 @@ def moves_at_dates(spec: Spec, times: Sequence[float] | None) -> bool:
     least = min(variances)
     if total > LARGEST_VARIANCE:
         return False
-    return least > 0.0 and drifts + total + 2.0 * _REACH * sqrt(total) < _MOST_STEPS * sqrt(least)
+    shortest = sqrt(least)
+    return (
+        shortest > _LEAST_DEVIATION and drifts + total + 2.0 * _REACH * sqrt(total) < _MOST_STEPS * shortest
+    )
 
 
 def _step(spec: Spec, start: float, end: float) -> Step:
@@ -267,7 +278,7 @@ def _barrier(spec: Spec, product: Barrier | DoubleBarrier, lower: float, upper: 
     if not terms.is_out:
         final.append(Piece(-inf, inf, 0.0, -terms.rebate))
         contract = Watched(lower, upper, steps, [[]] * len(steps), final, last)
-        return vanilla(spec, product.type, product.strike) - contract.price(start)
+        return max(vanilla(spec, product.type, product.strike) - contract.price(start), 0.0)
     end = market.discount(spec.expiry)
     worth = [terms.rebate * (1.0 if at_hit else end / market.discount(time)) for time in times]
     exits = [_cash_outside(lower, upper, cash) for cash in worth]
