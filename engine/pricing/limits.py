@@ -24,9 +24,7 @@ def check_priceable(spec: Spec) -> None:
     if spec.market.pays(0.0, spec.expiry) and not is_deterministic(spec):
         _check_dividends(spec)
     if settings_of(spec).smoothing == "conditional" and not can_smooth(spec):
-        rule = (
-            "must be auto or none but for levels at two dates or more, one asset, and steps that are normal"
-        )
+        rule = "must be auto or none but for levels at dates (two of them under black_scholes) of one asset"
         raise SpecError("mc.smoothing", "conditional", rule)
 
 

@@ -22,7 +22,7 @@ from engine.pricing.montecarlo.program import program_of
 from engine.pricing.montecarlo.run import Part, Simulated, combined, simulated, simulated_shard
 from engine.pricing.montecarlo.settings import settings_of
 from engine.pricing.montecarlo.shifts import wanted
-from engine.pricing.montecarlo.smoothing import is_smoothed
+from engine.pricing.montecarlo.smoothing import is_at_end, is_smoothed
 from engine.pricing.montecarlo.tilt import is_tilted
 from engine.pricing.payoff_language import read_payoff
 from engine.pricing.result import (
@@ -182,7 +182,7 @@ def _method(spec: Spec) -> str:
     if is_tilted(spec):
         parts.append("importance sampling")
     if is_smoothed(spec):
-        parts.append("conditional on survival")
+        parts.append("conditional on all but the asset" if is_at_end(spec) else "conditional on survival")
     if settings.antithetic:
         parts.append("antithetic pairs")
     if settings.moment_matching:

@@ -330,6 +330,49 @@ def test_other_models_have_the_price_and_greeks_of_plain_paths(request_: dict[st
     assert smooth.se * 1.2 < plain.se
 
 
+AT_EXPIRY = {
+    "digital": {"instrument": "digital", "type": "call", "K": 105, "payout": 10},
+    "asset or nothing": {"instrument": "digital", "type": "put", "K": 105, "pays": "asset"},
+    "gap": {"instrument": "gap", "type": "put", "K": 105, "trigger": 95},
+    "one barrier date": {
+        "instrument": "barrier",
+        "type": "call",
+        "K": 100,
+        "barrier": {"level": 130, "type": "up-out"},
+        "monitoring": {"kind": "discrete", "n": 1},
+    },
+}
+
+
+QUICK = [("digital", "heston"), ("gap", "merton")]
+PAIRS = [
+    pytest.param(name, model, marks=() if (name, model) in QUICK else pytest.mark.slow)
+    for name in AT_EXPIRY
+    for model in ("heston", "merton")
+]
+
+
+@pytest.mark.parametrize(("name", "model"), PAIRS)
+def test_what_a_single_date_decides_is_taken_by_its_mean_given_all_else(name: str, model: str) -> None:
+    request = {**MARKET, **AT_EXPIRY[name]}
+    if model == "heston":
+        request = without_vol(request, model, v0=0.04, kappa=1.5, theta=0.05, xi=0.4, rho=-0.6)
+    else:
+        request["model"] = {"name": model, "params": {"lam": 0.8, "mu_j": -0.1, "sigma_j": 0.15}}
+    greeks = ("delta", "rho", "theta", "gamma")
+    smooth, plain = (priced(request, *greeks, paths=20_000, smoothing=how) for how in ("auto", "none"))
+    assert smooth.se * 2 < plain.se
+    known = smooth.closed_form
+    if known is not None:
+        assert abs(smooth.price - known.value) < 3.5 * smooth.se
+    for greek, own in smooth.greeks.items():
+        other = plain.greeks[greek]
+        assert own.method == "pathwise, given what else is drawn" and other.method == "likelihood ratio"
+        assert own.value is not None and other.value is not None
+        assert abs(own.value - other.value) < 3.5 * sqrt(own.se**2 + other.se**2), greek
+        assert own.se * 1.5 < other.se, greek
+
+
 def test_a_level_that_today_has_passed_ends_the_contract_today() -> None:
     dead = {**barrier("down-out", 105, rebate=5), "monitoring": {**DATES, "include_t0": True}}
     found = priced(dead)

@@ -19,7 +19,7 @@ from engine.pricing.montecarlo.models import Dynamics, dynamics_of
 from engine.pricing.montecarlo.numbers import Numbers
 from engine.pricing.montecarlo.paths import Path, start
 from engine.pricing.montecarlo.shifts import Shift, Shifts, Wanted
-from engine.pricing.montecarlo.smoothing import is_smoothed, ratios_of
+from engine.pricing.montecarlo.smoothing import is_at_end, is_smoothed, ratios_of
 from engine.pricing.payoff_language import bends_with_today, is_smooth, read_payoff
 from engine.pricing.spec import Cev, Heston, Spec
 from engine.pricing.spec import products as p
@@ -39,7 +39,8 @@ def method_of(spec: Spec, column: Wanted) -> str:
     """How a Greek is estimated."""
     if is_smoothed(spec):
         by_ratio = any(kind in ratios_of(spec) for kind, _ in column.shifts)
-        return f"{LIKELIHOOD if by_ratio else PATHWISE}, given survival"
+        given = "given what else is drawn" if is_at_end(spec) else "given survival"
+        return f"{LIKELIHOOD if by_ratio else PATHWISE}, {given}"
     if not is_lipschitz(spec):
         return LIKELIHOOD
     return PATHWISE if len(column.shifts) == 1 else MIXED

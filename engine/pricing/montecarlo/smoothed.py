@@ -20,6 +20,8 @@ def payoff(path: Path) -> Tensor:
     alive, paid = path.folded["alive"], path.folded["paid"]
     surviving, end = ending(path, "surviving"), at_expiry(path)
     lived = alive * surviving.worth(_cut(path, _cash(path)))
+    if isinstance(product, p.Digital | p.Gap):
+        return end * surviving.worth(_at_expiry(path, product))
     is_called = isinstance(product, p.Autocallable)
     if is_called or pays_at_hit(product):
         paid = paid + (alive - lived) * due_at_end(path)
@@ -72,6 +74,22 @@ def _option(path: Path, kind: str) -> list[Piece]:
     if kind == "call":
         return [Piece(at, None, _one(path), -level)]
     return [Piece(None, at, -_one(path), level)]
+
+
+def _at_expiry(path: Path, product: p.Digital | p.Gap) -> list[Piece]:
+    """Cash or assets, or the option against a strike, beyond a level."""
+    number = path.number
+    asset: Tensor | None
+    cash: Tensor | None
+    if isinstance(product, p.Gap):
+        level = number("trigger", lambda spec: spec.product.trigger)  # type: ignore[attr-defined]
+        sign = 1.0 if product.type == "call" else -1.0
+        asset, cash = _one(path) * sign, strike(path) * -sign
+    else:
+        level, paid = strike(path), number("payout", lambda spec: spec.product.payout)  # type: ignore[attr-defined]
+        asset, cash = (paid, None) if product.pays == "asset" else (None, paid)
+    at = level.clamp(LOWEST).log()
+    return [Piece(at, None, asset, cash) if product.type == "call" else Piece(None, at, asset, cash)]
 
 
 def _notional(path: Path) -> list[Piece]:

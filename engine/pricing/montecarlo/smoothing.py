@@ -15,7 +15,10 @@ NORMAL_STEPS = (BlackScholes, MertonJumps, Heston)
 
 
 def can_smooth(spec: Spec) -> bool:
-    """Whether a contract ends at levels that it looks at on dates, under a model with normal steps."""
+    """Whether a contract jumps at levels that it looks at on dates, under a model with normal steps.
+
+    Under Black-Scholes it takes two dates: with one alone the mean is all that there is.
+    """
     product = spec.product
     if spec.expiry == 0.0 or spec.market.assets > 1 or not isinstance(spec.model, NORMAL_STEPS):
         return False
@@ -24,9 +27,11 @@ def can_smooth(spec: Spec) -> bool:
             at_dates = product.monitoring.times is not None
         case p.Autocallable():
             at_dates = product.observations.times[0] > 0.0
+        case p.Digital() | p.Gap():
+            at_dates = True
         case _:
             return False
-    return at_dates and len(grid_of(spec).contract) > 1
+    return at_dates and (len(grid_of(spec).contract) > 1 or not isinstance(spec.model, BlackScholes))
 
 
 def is_smoothed(spec: Spec) -> bool:
@@ -41,4 +46,9 @@ def ratios_of(spec: Spec) -> tuple[str, ...]:
     The normals of all steps add up in its logarithm's derivative, whose spread does not grow with their
     number; but Heston's deviations may be close to zero.
     """
-    return () if isinstance(spec.model, Heston) else ("rate", "yield")
+    return () if isinstance(spec.model, Heston) or is_at_end(spec) else ("rate", "yield")
+
+
+def is_at_end(spec: Spec) -> bool:
+    """Whether a single date decides, so that the mean is taken over all of the asset's path."""
+    return len(grid_of(spec).contract) == 1

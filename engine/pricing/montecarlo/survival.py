@@ -188,6 +188,8 @@ class Arrays:
         return (x.squeeze(1) if x.ndim == 3 else x).broadcast_to(blocks, paths)
 
     def along(self, dates: int, step: Callable[[Pick, Tensor, Any], Any], begin: Any) -> Any:
+        if dates == 0:
+            return begin
         z = self._normals().permute(1, 0, 2)
 
         def turned(turn: Tensor, state: Any) -> Any:
@@ -277,6 +279,8 @@ def _at_watched(level: Callable[[Any], float], reach: float) -> Getters:
 def watched_times(spec: Spec) -> tuple[float, ...]:
     """The dates at which a contract looks at its levels."""
     product: Any = spec.product
+    if isinstance(product, p.Digital | p.Gap):
+        return ()
     schedule = product.observations if isinstance(product, p.Autocallable) else product.monitoring
     times: tuple[float, ...] = schedule.times
     return times
@@ -305,7 +309,8 @@ def _today(numbers: Numbers, here: Tensor) -> tuple[Tensor, Tensor]:
     """The weight with which paths begin, and what is paid today, where today's spot is looked at."""
     product: Any = numbers.spec.product
     ones, nothing = here * 0.0 + 1.0, here * 0.0
-    if isinstance(product, p.Autocallable) or not product.monitoring.include_t0:
+    monitoring = getattr(product, "monitoring", None)
+    if monitoring is None or not monitoring.include_t0:
         return ones, nothing
     alive = ones * numbers.scalar("alive today", _is_alive)
     if not pays_at_hit(product):
