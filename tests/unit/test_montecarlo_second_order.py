@@ -240,6 +240,18 @@ def test_a_skewed_local_volatility_has_the_greeks_of_differences_with_common_num
         assert abs(greek.value - value) <= 3.5 * sqrt(greek.se**2 + error**2) + 0.01 * abs(value), name
 
 
+@pytest.mark.parametrize(
+    ("scale", "beta"), [(30.0, 0.0), pytest.param(8.0, 0.5, marks=pytest.mark.slow)], ids=str
+)
+def test_paths_that_are_absorbed_are_not_differentiated_along(scale: float, beta: float) -> None:
+    """At 0 a path stands still and just above it does not: derivatives along paths miss a part of delta."""
+    request = under("cev", {**CALL, "instrument": "european", "type": "put", "K": 60, "T": 2})
+    request["model"] = {"name": "cev", "params": {"delta": scale, "beta": beta}}
+    found = priced(request, ("delta", "gamma"), steps=64, paths=2**17)
+    assert found.greeks["delta"].method == "likelihood ratio"
+    assert_near(found, exact_of(found), slack=0.005)
+
+
 # ---- extremes that are drawn between dates
 
 LOOKBACK: dict[str, Any] = {**MARKET, "instrument": "lookback", "monitoring": {"kind": "continuous"}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import sqrt
+from math import inf, sqrt
 from typing import Any
 
 from engine.pricing.montecarlo.factors import Factors
@@ -12,11 +12,12 @@ from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.numbers import Getters, Numbers
 from engine.pricing.montecarlo.paths import carry, over_steps, start
 from engine.pricing.montecarlo.shifts import SECOND, Shifts
-from engine.pricing.spec import Spec
+from engine.pricing.spec import Cev, Spec
 from engine.tensor import Tensor, where
 from engine.tracing.regions import Turn, loop
 
 SAFE = 8.0  # deviations: a step of CEV from further above 0 does not get there
+REACH = 6.0  # deviations up to expiry: what is further above 0 does not get there
 BEND = 0.5  # deviations of the asset over which a bend of the volatility is spread in second derivatives
 
 _durations = over_steps(lambda spec, begin, end: end - begin)
@@ -98,6 +99,19 @@ class Stepped:
         found = loop(dates, step, (x, y, x * 0.0))
         log = found.carries[2]
         return replace(factors, normals=[found.stacked.permute(1, 0, 2)]), (log - log.detach()).exp()
+
+
+def may_vanish(spec: Spec) -> bool:
+    """Whether paths may be absorbed at 0. There the asset is no smooth function of where it began.
+
+    S^(1 - beta) / (1 - beta) diffuses by ``scale``.
+    """
+    model = spec.model
+    if not isinstance(model, Cev) or spec.spot <= 0.0:
+        return False
+    longest = max(b - a for a, b in zip(grid_of(spec).starts, grid_of(spec).times, strict=True))
+    apart = spec.spot ** (1.0 - model.beta) / model.scale if model.scale else inf
+    return apart < max(REACH * (1.0 - model.beta) * sqrt(spec.expiry), SAFE * sqrt(longest))
 
 
 def _grown(here: Scheme, there: Scheme, turn: Tensor) -> Tensor | None:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.pricing.montecarlo.density import why_none
+from engine.pricing.montecarlo.euler import may_vanish
 from engine.pricing.montecarlo.factors import Factors
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.models import Dynamics, dynamics_of
 from engine.pricing.montecarlo.numbers import Numbers
-from engine.pricing.montecarlo.paths import Path, start
+from engine.pricing.montecarlo.paths import Path
 from engine.pricing.montecarlo.shifts import Shift, Shifts, Wanted
 from engine.pricing.montecarlo.smoothing import is_at_end, is_smoothed, ratios_of
 from engine.pricing.payoff_language import bends_with_today, is_smooth, read_payoff
@@ -47,8 +48,10 @@ def method_of(spec: Spec, column: Wanted) -> str:
 
 
 def is_lipschitz(spec: Spec) -> bool:
-    """Whether the payoff has no jumps along the path."""
+    """Whether the payoff has no jumps along the path, and the path none where it is absorbed."""
     product = spec.product
+    if may_vanish(spec):
+        return False
     if isinstance(product, WATCHED):
         return product.monitoring.times is None
     if isinstance(product, p.Custom):
@@ -124,11 +127,12 @@ def samples(scene: Scene, columns: Sequence[Wanted]) -> list[Tensor]:
         return [scene.pays(scene.simulate(Shifts()))]
     if is_smoothed(scene.numbers.spec):
         return _smooth(scene, columns)
-    if is_lipschitz(scene.numbers.spec) and any(len(column.shifts) > 1 for column in columns):
+    is_twice = any(len(column.shifts) > 1 for column in columns)
+    if is_lipschitz(scene.numbers.spec) and is_twice:
         return _apart(scene, columns) if _draws_extremes(scene.numbers.spec) else _held(scene, columns)
     along = scene.lanes(columns)
     is_smooth = is_lipschitz(scene.numbers.spec)
-    y = _along(scene, scene.simulate(along)) if is_smooth else _weighted(scene, along)
+    y = _along(scene, scene.simulate(along)) if is_smooth else _weighted(scene, along, is_twice)
     return [y, *_derivatives(scene, y, columns, (along, along), None)]
 
 
@@ -176,13 +180,18 @@ def _along(scene: Scene, path: Path) -> Tensor:
     return y if path.weight is None else y * path.weight
 
 
-def _weighted(scene: Scene, shifts: Shifts) -> Tensor:
-    """The payoff of fixed paths times their density over what it was: a derivative of it is a sample."""
+def _weighted(scene: Scene, shifts: Shifts, is_twice: bool) -> Tensor:
+    """The payoff of fixed paths times their density over what it was: a derivative of it is a sample.
+
+    What a path gathers between the dates where it is fixed moves with the market, and so does its start. What
+    is drawn there is smooth enough for second derivatives if these are wanted: ``is_twice``.
+    """
     assert scene.factors is not None
     here = scene.simulate(Shifts())
-    _, ratio = scene.dynamics.density(scene.numbers, shifts, scene.factors)
-    starts = [start(scene.numbers, shifts, asset) for asset in range(len(here.logs))]
-    fixed = replace(here, logs=[x.detach() for x in here.logs], start=starts, shifts=shifts)
+    moved, ratio = scene.dynamics.density(scene.numbers, shifts, scene.factors)
+    there = scene.dynamics.simulate(scene.numbers, moved, shifts)
+    levels = None if here.levels is None else [x.detach() for x in here.levels]
+    fixed = replace(there, logs=[x.detach() for x in here.logs], levels=levels, is_smooth=is_twice)
     return scene.pays(fixed) * ratio
 
 

@@ -158,6 +158,7 @@ def needs_of(spec: Spec) -> Needs:
     return Needs(len(grid_of(spec).times), spec.market.assets + dynamics.normals, dynamics.uniforms, bridged)
 
 
-def form_of(spec: Spec) -> tuple[int, bool]:
-    """What of a request's numbers decides the graph: jumps told apart, and whether paths have a density."""
-    return most_jumps(spec) if isinstance(spec.model, MertonJumps) else 0, why_none(spec) is None
+def form_of(spec: Spec) -> tuple[int, bool, bool]:
+    """What of a request's numbers decides the graph: jumps, and whether paths have a density, or end at 0."""
+    jumps = most_jumps(spec) if isinstance(spec.model, MertonJumps) else 0
+    return jumps, why_none(spec) is None, euler.may_vanish(spec)
