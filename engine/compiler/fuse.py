@@ -399,6 +399,14 @@ class Fusion:
         cluster.places, cluster.reads, cluster.lanes = held
         return False
 
+    def take_out(self, cluster: Cluster, node: Node) -> None:
+        """Takes a node that nobody reads out of ``cluster``, and with its last one the cluster."""
+        del cluster.places[node], cluster.reads[node]
+        if self.home.get(node) is cluster:
+            del self.home[node]
+        if not cluster.places:
+            del self._steps[cluster]
+
     def fits(self, cluster: Cluster, space: Space) -> bool:
         """Whether all that ``cluster`` reads fits its space cut or divided as ``space`` is."""
         return still_readable(cluster, space, cluster.places, None)

@@ -3,12 +3,13 @@
 Where several stored values are cheap functions of one costly value (1 + tanh, 1 - tanh²), that one is stored
 in their place.
 
-Precondition: steps in an order in which they can run. Postcondition: the same steps; some clusters hold
-copies of cheap nodes of earlier ones, whose buffers nobody needs any more.
+Precondition: steps in an order in which they can run. Postcondition: some clusters hold copies of cheap nodes
+of earlier ones, which no longer have what nobody reads; those of which nothing is left are gone.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,23 @@ def recompute(fusion: Fusion, steps: Sequence[Step], targets: Collection[Node]) 
         for node in stored:
             _copy(fusion, step, node, readers, ends)
         ends -= shared - readers.keys()
+    for step in reversed(steps):
+        if isinstance(step, Cluster) and not step.fixed:
+            _prune(fusion, step, readers, kept)
+
+
+def _prune(fusion: Fusion, step: Cluster, readers: dict[Node, list[Step]], kept: Collection[Node]) -> None:
+    """Takes out of ``step`` what neither it nor a later step reads."""
+    uses = Counter([access.source for reads in step.reads.values() for access in reads])
+    before = {*uses}
+    for node in reversed([*step.places]):
+        if OPS[node.op].kind != "elementwise" or uses[node] or node in kept or readers.get(node):
+            continue
+        uses.subtract([access.source for access in step.reads[node]])
+        fusion.take_out(step, node)
+    for source in before:
+        if not uses[source] and step in readers.get(source, ()):
+            readers[source].remove(step)
 
 
 def _only_clusters(steps: Collection[Step]) -> bool:
