@@ -244,6 +244,7 @@ METHODS = (
         price,
         serves,
         step=0.03,
+        rounding=1e-10,
     ),
     Method(
         American,
@@ -253,5 +254,6 @@ METHODS = (
         stepwise,
         stepwise_serves,
         step=0.05,
+        rounding=1e-8,
     ),
 )

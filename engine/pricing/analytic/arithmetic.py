@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import ceil, exp, floor, log, pi, sqrt
 
 from engine.pricing.analytic.black import black
-from engine.pricing.analytic.method import Method
+from engine.pricing.analytic.method import Method, UnknownError
 from engine.pricing.analytic.monitored import LARGEST_VARIANCE, moves_at_dates, reach_up
 from engine.pricing.numerics.rows import Row, dot
 from engine.pricing.spec import BlackScholes, Spec
@@ -25,6 +25,8 @@ _STEP = 0.6
 _LARGEST_DEVIATION = 1.5
 """Beyond this log deviation over its life a continuous average is no limit of few steps to 1e-6."""
 _LEVELS = (6, 12, 24, 48)
+_ROUGH = 1e-7
+"""How much of the price, or of the spot, the last extrapolation may change."""
 
 
 def option_on_sum(
@@ -220,17 +222,20 @@ def continuous(spec: Spec) -> float:
         weights = [0.5 * weight, *(weight,) * (n - 1), 0.5 * weight]
         times = [end * i / n for i in range(1, n + 1)]
         values.append(_price(spec, times, weights, average.past_sum / whole))
-    return max(_richardson(values), 0.0)
+    limit, nearest = _richardson(values)
+    if abs(limit - nearest) > _ROUGH * max(limit, spec.spot):
+        raise UnknownError("averages over few steps are too far from a continuous one")
+    return max(limit, 0.0)
 
 
-def _richardson(values: list[float]) -> float:
-    """The limit of values at steps h, h/2, h/4 … whose error is a series in h^2, h^3, …."""
-    power = 2.0
+def _richardson(values: list[float]) -> tuple[float, float]:
+    """The limit of values at steps h, h/2 … whose error is a series in h^2, h^3, …; the one before it."""
+    power, nearest = 2.0, values[-1]
     while len(values) > 1:
-        factor = 2.0**power
+        factor, nearest = 2.0**power, values[-1]
         values = [(factor * fine - coarse) / (factor - 1.0) for coarse, fine in pairwise(values)]
         power += 1.0
-    return values[0]
+    return values[0], nearest
 
 
 METHODS = (
@@ -241,6 +246,7 @@ METHODS = (
         "Carverhill, Clewlow (1990), run backwards",
         discrete,
         serves_discrete,
+        rounding=1e-13,
     ),
     Method(
         Asian,
@@ -250,5 +256,6 @@ METHODS = (
         continuous,
         serves_continuous,
         step=0.03,
+        rounding=1e-10,
     ),
 )

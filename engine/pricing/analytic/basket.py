@@ -203,5 +203,5 @@ METHODS = (
         few,
         serves_few,
     ),
-    Method(Basket, BlackScholes, "quadrature", _SOURCE, many, serves_many, deltas, step=0.01),
+    Method(Basket, BlackScholes, "quadrature", _SOURCE, many, serves_many, deltas, step=0.01, rounding=1e-10),
 )

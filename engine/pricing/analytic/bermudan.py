@@ -262,5 +262,6 @@ METHODS = (
         price,
         serves,
         step=0.03,
+        rounding=1e-11,
     ),
 )

@@ -7,7 +7,7 @@ parts of the scale on which the price bends, so that what is cut off and what is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from math import exp, log, sqrt
 
@@ -17,7 +17,17 @@ from engine.pricing.bump import NotMovableError, bumped
 from engine.pricing.numerics.symmetric import eigen
 from engine.pricing.result import UNITS, Greek
 from engine.pricing.spec import Cev, Displaced, Heston, LocalVol, MertonJumps, Monitoring, Schedule, Spec
-from engine.pricing.spec.products import Barrier, BarrierLevel, Corridor, DoubleBarrier, Touch
+from engine.pricing.spec.products import (
+    Barrier,
+    BarrierLevel,
+    Corridor,
+    Digital,
+    DoubleBarrier,
+    Gap,
+    Lookback,
+    Quanto,
+    Touch,
+)
 
 METHOD = "central differences, fourth order"
 _PART = 0.006
@@ -42,6 +52,13 @@ MOVES: Mapping[str, tuple[str, ...]] = {
 _FIRST = ((1, 2.0 / 3.0), (2, -1.0 / 12.0))
 _SECOND = ((1, 4.0 / 3.0), (2, -1.0 / 12.0))
 _SECOND_AT_0 = -2.5
+_WEIGHTS, _WEIGHTS_OF_TWO = 1.5, 5.4
+"""Sizes of the weights together, of a first derivative and of a second one."""
+_SMALL, _SMALL_OF_ALL = 1e-3, 1e-4
+_ROUNDING = 1e-15
+_LEAST_STEP = 1e-13
+_JUMPING = (Barrier, Digital, DoubleBarrier, Gap, Touch)
+"""Products whose price is steep beside a level: as much as the spot moves little."""
 
 
 def expanded(spec: Spec, names: tuple[str, ...]) -> Iterator[tuple[str, str, tuple[int, ...] | None]]:
@@ -66,7 +83,7 @@ def greeks(
 
     Null, with the reason as method, where the contract has no neighbour to compare with.
     """
-    difference = _Difference(spec, method.price, method.step)
+    difference = _Difference(spec, method)
     found = {}
     for name, greek, assets in expanded(spec, names):
         if name in formulas:
@@ -85,14 +102,32 @@ def greeks(
 class _Difference:
     """Derivatives of ``price`` at ``spec``; prices at the same point are computed once."""
 
-    def __init__(self, spec: Spec, price: Callable[[Spec], float], step: float) -> None:
+    def __init__(self, spec: Spec, method: Method) -> None:
         self._spec = spec
-        self._price = price
-        self._part = step
+        self._method = method
         self._known: dict[tuple[tuple[Move, int], ...], float] = {}
         self._steps: dict[Move, float] = {}
 
     def of(self, moves: list[Move]) -> float:
+        """The derivative. NotMovableError where the rounding of the prices hides it."""
+        value = self._of(moves)
+        self._require_more_than_rounding(value, moves)
+        return value
+
+    def _require_more_than_rounding(self, value: float, moves: list[Move]) -> None:
+        """What rounding adds is small beside the value, or beside what such a Greek is where it matters."""
+        size = max(abs(self._at(())), *(_units(self._spec) * spot for spot in self._spec.market.spots))
+        s = min(1.0, max(life_deviation(self._spec, i) for i in range(self._spec.market.assets))) or 1.0
+        steep = _ROUNDING / s if isinstance(self._spec.product, _JUMPING) else 0.0
+        noise = (self._method.rounding + steep) * size * (_WEIGHTS if len(moves) == 1 else _WEIGHTS_OF_TWO)
+        natural = size * s
+        for move in moves:
+            noise /= self._step(move)
+            natural /= _scale_of(self._spec, move)
+        if value != 0.0 and noise > max(_SMALL * abs(value), _SMALL_OF_ALL * natural):
+            raise NotMovableError("lost in the rounding of prices: they differ by too little")
+
+    def _of(self, moves: list[Move]) -> float:
         if len(moves) == 1:
             return self._first(moves[0], ())
         first, second = moves
@@ -114,7 +149,7 @@ class _Difference:
 
     def _step(self, move: Move) -> float:
         if move not in self._steps:
-            self._steps[move] = _step_of(self._spec, move, self._part)
+            self._steps[move] = _step_of(self._spec, move, self._method.step)
         return self._steps[move]
 
     def _at(self, steps: tuple[tuple[Move, int], ...]) -> float:
@@ -122,7 +157,7 @@ class _Difference:
             spec = self._spec
             for move, count in steps:
                 spec = bumped(spec, move[0], count * self._step(move), move[1])
-            self._known[steps] = self._price(spec)
+            self._known[steps] = self._method.price(spec)
         return self._known[steps]
 
 
@@ -141,7 +176,7 @@ def _step_of(spec: Spec, move: Move, part: float) -> float:
             raise NotMovableError("the model has no single volatility")
         return _positive(_PART * spec.market.vols[asset].mean(spec.expiry), "the volatility is 0")
     if parameter == "time":
-        return min(_PART * spec.expiry, 0.25 * min(_dates(spec)))
+        return min(_PART * spec.expiry / max(1.0, _growth(spec)), 0.25 * min(_dates(spec)))
     if parameter == "v0":
         if not isinstance(spec.model, Heston):
             raise NotMovableError("the model has no variance today")
@@ -149,7 +184,30 @@ def _step_of(spec: Spec, move: Move, part: float) -> float:
     if parameter == "corr":
         least = min(eigen(spec.market.correlation)[0])
         return _positive(_PART * min(1.0, least) if least > 1e-9 else 0.0, "the correlation is at its limit")
-    return min(_PART * max(s, _LEAST_DEVIATION) / spec.expiry, _PART)
+    wide = max(s, _LEAST_DEVIATION)
+    return min(_PART * (min(wide, 10.0 * s) if s > 0.0 else wide) / spec.expiry, _PART)
+
+
+def _growth(spec: Spec) -> float:
+    """The largest of the logarithms by which discounting and yields grow, and of drifts in ten deviations."""
+    market, end = spec.market, spec.expiry
+    growths = [abs(curve.integral(0.0, end)) for curve in (market.rate, *market.yields)]
+    pairs = ((abs(market.carry(i, 0.0, end)), life_deviation(spec, i)) for i in range(market.assets))
+    return max(*growths, *(0.1 * drift / s for drift, s in pairs if s > 0.0))
+
+
+def _scale_of(spec: Spec, move: Move) -> float:
+    """How far a parameter moves for the price to change as it does with one deviation of the spot."""
+    parameter, assets = move
+    asset = assets[0] if assets else 0
+    s = min(1.0, life_deviation(spec, asset)) or 1.0
+    if parameter == "spot":
+        return spec.market.spots[asset] * s
+    if parameter == "vol":
+        return spec.market.vols[asset].mean(spec.expiry)
+    if parameter == "v0":
+        return spec.model.v0 if isinstance(spec.model, Heston) else 1.0
+    return {"time": spec.expiry, "corr": 1.0}.get(parameter, s / spec.expiry)
 
 
 def _positive(step: float, reason: str) -> float:
@@ -161,20 +219,39 @@ def _positive(step: float, reason: str) -> float:
 def _spot_step(spec: Spec, asset: int, s: float) -> float:
     spot = spec.market.spots[asset]
     bend = s * sqrt(min(_dates(spec)) / spec.expiry)
+    if isinstance(spec.product, Lookback):  # a path that drifts away has its extreme near its start
+        drift = abs(spec.market.carry(asset, 0.0, spec.expiry))
+        bend *= min(1.0, life_deviation(spec, asset) / drift) if drift > 0.0 else 1.0
     room = min((abs(log(spot / level)) for level in _levels(spec) if level > 0.0), default=1.0)
     step = spot * min(bend, 0.25 * room, 0.05)
+    if 0.0 < step < _LEAST_STEP * spot:
+        raise NotMovableError("lost in the rounding of the spot: the price changes within it")
     return _positive(step, "the spot is 0, or at a barrier")
+
+
+def _units(spec: Spec) -> float:
+    """How many of the asset a contract is about."""
+    product = spec.product
+    if isinstance(product, Quanto):
+        return product.fx
+    return product.payout if isinstance(product, Digital) and product.pays == "asset" else 1.0
 
 
 def _levels(spec: Spec) -> list[float]:
     """Levels at which the price itself has a bend, watched from today on."""
     product = spec.product
-    if isinstance(product, Barrier | DoubleBarrier | Touch) and product.monitoring.kind == "continuous":
-        if isinstance(product, Touch):
-            return [product.level]
-        levels: BarrierLevel | Corridor = product.barrier
-        return [levels.level] if isinstance(levels, BarrierLevel) else [levels.lower, levels.upper]
-    return []
+    if not isinstance(product, Barrier | DoubleBarrier | Lookback | Touch):
+        return []
+    if product.monitoring.kind != "continuous":
+        return []
+    if isinstance(product, Lookback):
+        known = [level for level in (product.extreme, product.strike) if level is not None]
+        pick = max if product.of_maximum else min
+        return [pick(known)] if known and pick(known) != spec.spot else []
+    if isinstance(product, Touch):
+        return [product.level]
+    levels: BarrierLevel | Corridor = product.barrier
+    return [levels.level] if isinstance(levels, BarrierLevel) else [levels.lower, levels.upper]
 
 
 def _dates(spec: Spec) -> list[float]:

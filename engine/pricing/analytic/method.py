@@ -27,7 +27,8 @@ class Method:
     ``price`` raises UnknownError where it finds that it is not accurate. ``greeks`` gives Greeks as formulas
     by name; others are taken as differences of ``price``. Those in the spot take steps of ``step`` times the
     scale on which the price bends: wider ones where gamma would show that the price itself is less accurate.
-    Without ``is_smooth`` the price is too rough for differences.
+    ``rounding`` is about how far prices are from smooth in their parameters, for a spot of 1. Without
+    ``is_smooth`` the price is too rough for differences.
     """
 
     product: type[Product]
@@ -38,4 +39,5 @@ class Method:
     serves: Callable[[Spec], bool] = always
     greeks: Callable[[Spec], Mapping[str, float]] | None = None
     step: float = 0.006
+    rounding: float = 1e-15
     is_smooth: bool = True

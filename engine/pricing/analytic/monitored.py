@@ -356,9 +356,29 @@ def autocallable(spec: Spec) -> float:
 _SOURCE = "Aitsahlia, Lai (1997); Gauss-Legendre panels from date to date"
 
 METHODS = (
-    Method(Barrier, BlackScholes, "recursion", _SOURCE, barrier, barrier_serves, step=0.03),
-    Method(DoubleBarrier, BlackScholes, "recursion", _SOURCE, double_barrier, barrier_serves, step=0.03),
-    Method(Touch, BlackScholes, "recursion", _SOURCE, touch, barrier_serves, step=0.03),
-    Method(Lookback, BlackScholes, "recursion", _SOURCE, lookback, lookback_serves, step=0.03),
-    Method(Autocallable, BlackScholes, "recursion", _SOURCE, autocallable, autocallable_serves, step=0.03),
+    Method(Barrier, BlackScholes, "recursion", _SOURCE, barrier, barrier_serves, step=0.03, rounding=1e-11),
+    Method(
+        DoubleBarrier,
+        BlackScholes,
+        "recursion",
+        _SOURCE,
+        double_barrier,
+        barrier_serves,
+        step=0.03,
+        rounding=1e-11,
+    ),
+    Method(Touch, BlackScholes, "recursion", _SOURCE, touch, barrier_serves, step=0.03, rounding=1e-11),
+    Method(
+        Lookback, BlackScholes, "recursion", _SOURCE, lookback, lookback_serves, step=0.03, rounding=1e-11
+    ),
+    Method(
+        Autocallable,
+        BlackScholes,
+        "recursion",
+        _SOURCE,
+        autocallable,
+        autocallable_serves,
+        step=0.03,
+        rounding=1e-11,
+    ),
 )
