@@ -30,7 +30,7 @@ from engine.pricing.montecarlo.shifts import Wanted, wanted
 from engine.pricing.montecarlo.smoothing import is_smoothed
 from engine.pricing.montecarlo.tilt import is_tilted, tilted
 from engine.pricing.montecarlo.walk import Draws, Source, Walk, is_walked
-from engine.pricing.spec import Spec
+from engine.pricing.spec import Cev, LocalVol, Spec
 from engine.pricing.spec.fields import Constants
 from engine.record import Graph
 from engine.tensor import Tensor, cat, where
@@ -114,7 +114,8 @@ def _record(spec: Spec) -> Program:
         else:  # the zero tells how many blocks there are
             outputs = [x + counted * 0.0 for column in by_column for x in column]
     summing = None if lanes == BLOCK else _summing(len(by_column), len(scenes))
-    runner = _runner(graph, outputs, is_short=scenes[0].factors is None)
+    is_looped = scenes[0].factors is None or isinstance(spec.model, Cev | LocalVol)
+    runner = _runner(graph, outputs, is_looped)
     return Program(runner, numbers, columns, control, needs, summing)
 
 
@@ -157,10 +158,10 @@ def _summing(columns: int, each: int) -> Runner:
     return _runner(graph, outputs)
 
 
-def _runner(graph: Graph, outputs: list[Tensor], is_short: bool = False) -> Runner:
+def _runner(graph: Graph, outputs: list[Tensor], is_looped: bool = False) -> Runner:
     """A plan, or node by node where a path has too many different steps to compile them all."""
     lines = graph.text(outputs).splitlines()
-    if is_short or sum(not line.startswith(" ") for line in lines) <= MOST_COMPILED:
+    if is_looped or sum(not line.startswith(" ") for line in lines) <= MOST_COMPILED:
         plan = graph.compile(outputs)
         return Runner(tuple(plan.names), plan.run)
     names = tuple(graph.names(outputs))
