@@ -11,12 +11,12 @@ Row = tuple[float, ...]
 
 
 def total(rows: Sequence[Row]) -> Row:
-    """The sum of at least one block, in the order of ``reduce``: neighbours of equal size become one at once."""
+    """The sum of at least one block, in the order of ``reduce``: equal neighbours become one at once."""
     return tuple([_counted_up(column) for column in zip(*rows, strict=True)])
 
 
 def _counted_up(leaves: Sequence[float]) -> float:
-    """Of whole powers of two from the left, the largest first; what is left of each is added from the right."""
+    """Of whole powers of two from the left, the largest first; what is left is added from the right."""
     heaps = []
     while leaves:
         heap = leaves[: 1 << (len(leaves).bit_length() - 1)]
