@@ -11,6 +11,7 @@ import pytest
 from engine.core.dtype import float64
 from engine.pricing import price
 from engine.pricing.analytic.exact import exact
+from engine.pricing.cost import cost_of
 from engine.pricing.montecarlo.program import program_of
 from engine.pricing.montecarlo.survival import surviving
 from engine.pricing.result import Result
@@ -371,6 +372,24 @@ def test_what_a_single_date_decides_is_taken_by_its_mean_given_all_else(name: st
         assert own.value is not None and other.value is not None
         assert abs(own.value - other.value) < 3.5 * sqrt(own.se**2 + other.se**2), greek
         assert own.se * 1.5 < other.se, greek
+
+
+def test_an_autocallable_that_is_observed_today_may_end_today() -> None:
+    """And later dates know that they are not the first."""
+    note = {**NOTE, "vol": 0.01, "r": 0.3, "q": 0, "observations": {"times": [0, 0.5, 1]}}
+    for spot, expected in ((106.0, 103.0), (100.0, 106.0 * exp(-0.15)), (85.0, 109.0 * exp(-0.3))):
+        found = priced({**note, "S": spot}, smoothing="auto", paths=4_096)
+        assert found.price == pytest.approx(expected, rel=1e-9), spot
+
+
+def test_what_smoothing_costs_is_known_before() -> None:
+    def seconds(*greeks: str, smoothing: str) -> float:
+        return cost_of(spec_of(FORGE, *greeks, smoothing=smoothing, paths=10**8)).seconds
+
+    price_alone, first, second = ((), ("delta",), ("delta", "gamma"))
+    assert seconds(*price_alone, smoothing="none") < seconds(*price_alone, smoothing="conditional")
+    assert seconds(*price_alone, smoothing="conditional") < seconds(*first, smoothing="auto")
+    assert seconds(*first, smoothing="auto") < seconds(*second, smoothing="auto")
 
 
 def test_a_level_that_today_has_passed_ends_the_contract_today() -> None:

@@ -227,7 +227,8 @@ def variance_swap(path: Path, product: p.VarianceSwap) -> Tensor:
 
 def autocallable(path: Path, product: p.Autocallable) -> Tensor:
     number = path.number
-    dates = [place for place, time in enumerate(path.times) if time in product.observations.times]
+    observed = product.observations.times
+    dates = [(observed.index(time) + 1, place) for place, time in enumerate(path.times) if time in observed]
     notional = number("notional", lambda spec: spec.product.notional)  # type: ignore[attr-defined]
     level = number("call level", lambda spec: spec.product.call_level)  # type: ignore[attr-defined]
     coupon = number("coupon", lambda spec: spec.product.coupon)  # type: ignore[attr-defined]
@@ -235,10 +236,12 @@ def autocallable(path: Path, product: p.Autocallable) -> Tensor:
     reference = number("reference", lambda spec: spec.product.reference)  # type: ignore[attr-defined]
     last = path.last()
     paid = at_expiry(path) * where(last >= protection, notional, notional * last / reference)
-    for count, place in reversed(list(enumerate(dates, 1))):
+    for count, place in reversed(dates):
         discount = path.discount(f"date {place}", lambda spec, place=place: grid_of(spec).contract[place])  # type: ignore[misc]
         called = path.at(place) >= level
         paid = where(called, discount * notional * (coupon * float(count) + 1.0), paid)
+    if observed[0] == 0.0:
+        paid = where(path.today() >= level, notional * (coupon + 1.0), paid)
     return paid
 
 
