@@ -103,7 +103,7 @@ def read_payoff(spec: Spec) -> Expression:
 
 def is_smooth(expression: Expression) -> bool:
     """Whether nothing in it can jump, so that it may be differentiated along the path."""
-    return not any(getattr(term, "function", "") in _JUMPS for term in expression.terms)
+    return not any(_function(term) in _JUMPS for term in expression.terms)
 
 
 # ---- where a payoff bends or jumps, if the path begins with today
@@ -128,19 +128,33 @@ def _together(*operands: object) -> Today:
     return "mixed" if len(moving) > 1 and _most(*moving) == "picked" else _most(*moving)
 
 
+def _later(x: object) -> object:
+    return "later" if x == "picked" else x
+
+
 _TIES: dict[str, Function] = {
     **{name: Function(own.operands, _most) for name, own in FUNCTIONS.items()},
     **{name: Function((2, 2), _together) for name in ("+", "-", "*", "/", "**", "<", "<=", ">", ">=")},
     **{name: Function((1, 2), _together) for name in ("max", "min")},
     **{name: Function((1, 1), lambda x: "mixed") for name in ("mean", "sum")},
-    "last": Function((1, 1), lambda x: "later" if x == "picked" else x),
+    "last": Function((1, 1), _later),
 }
+_DENSE = {**_TIES, **{name: Function((1, 1), _later) for name in ("mean", "sum")}}
+"""Of so many dates that today is next to nothing among them."""
 
 
-def bends_with_today(expression: Expression, assets: int) -> bool:
-    """Whether a payoff that sees today bends or jumps at a level that moves with today's spot."""
+def bends_with_today(spec: Spec, least: Today) -> bool:
+    """Whether a payoff bends or jumps where a value depends on today's spot at ``least`` that closely."""
+    product, expression = spec.product, read_payoff(spec)
+    assert isinstance(product, Custom)
+    if not product.monitoring.include_t0:
+        return False
     known: dict[str, Today] = dict.fromkeys(expression.names, "constant")
-    known |= dict.fromkeys(path_names(assets), "picked")
-    found = expression.infer(known, _TIES)
-    pairs = zip(expression.terms, found, strict=True)
-    return any(getattr(term, "function", "") in _BENDS and own == "mixed" for term, own in pairs)
+    known |= dict.fromkeys(path_names(spec.market.assets), "picked")
+    found = expression.infer(known, _DENSE if product.monitoring.times is None else _TIES)
+    bent = [own for term, own in zip(expression.terms, found, strict=True) if _function(term) in _BENDS]
+    return any(_ORDER.index(own) >= _ORDER.index(least) for own in bent if own in _ORDER)
+
+
+def _function(term: object) -> str:
+    return getattr(term, "function", "")

@@ -291,6 +291,26 @@ def test_the_gamma_of_an_average_counts_todays_fixing(kind: str) -> None:
     assert stepped.greeks["gamma"].value is None and "today's spot" in stepped.greeks["gamma"].method
 
 
+@pytest.mark.parametrize(
+    "contract",
+    [
+        {"instrument": "cliquet", "resets": {"n": 2}, "notional": 100, "floor": 0.0, "cap": 0.08},
+        {"instrument": "forward_start", "type": "call", "alpha": 1.0, "t_start": 0.0},
+    ],
+    ids=["cliquet", "forward start"],
+)
+def test_what_depends_on_returns_has_a_gamma_where_these_do_not_depend_on_the_spot(
+    contract: dict[str, Any],
+) -> None:
+    """Under Black-Scholes it is 0; under a local volatility the level of a kink moves with the spot."""
+    found = priced({**MARKET, **contract}, ("gamma",), paths=4096)
+    gamma = found.greeks["gamma"]
+    assert gamma.value is not None and gamma.se is not None and abs(gamma.value) <= 3.5 * gamma.se
+    refused = priced(under("local_vol", {**MARKET, **contract}), ("delta", "gamma"), paths=4096)
+    assert refused.greeks["gamma"].value is None and "today's spot" in refused.greeks["gamma"].method
+    assert refused.greeks["delta"].value is not None
+
+
 def custom(payoff: str) -> dict[str, Any]:
     monitoring = {"kind": "discrete", "n": 2, "include_t0": True}
     return {
@@ -306,6 +326,8 @@ def test_a_jump_that_moves_with_todays_spot_is_refused_and_others_are_not() -> N
     moving = priced(custom("where(last(S) > first(S), 1, 0)"), ("delta", "vega"), paths=4096)
     assert moving.greeks["delta"].value is None and "today's spot" in moving.greeks["delta"].method
     assert moving.greeks["vega"].value is not None
+    always = {**custom("where(mean(S) > K, 1, 0)"), "monitoring": {"kind": "continuous"}}
+    assert priced(always, ("delta",), paths=4096, steps=32).greeks["delta"].value is not None
     found = priced(custom("where(last(S) > K, last(S) - first(S), 0)"), ("delta",))
     gap, digital = (
         price(read_spec({**CALL, **own, "greeks": ["delta"]}))

@@ -49,14 +49,16 @@ def method_of(spec: Spec, column: Wanted) -> str:
 
 def is_lipschitz(spec: Spec) -> bool:
     """Whether the payoff has no jumps along the path, and the path none where it is absorbed."""
+    return not _jumps(spec) and not may_vanish(spec)
+
+
+def _jumps(spec: Spec) -> bool:
     product = spec.product
-    if may_vanish(spec):
-        return False
     if isinstance(product, WATCHED):
-        return product.monitoring.times is None
+        return product.monitoring.times is not None
     if isinstance(product, p.Custom):
-        return is_smooth(read_payoff(spec))
-    return not isinstance(product, JUMPING)
+        return not is_smooth(read_payoff(spec))
+    return isinstance(product, JUMPING)
 
 
 def refusal(spec: Spec, column: Wanted) -> str | None:
@@ -71,26 +73,31 @@ def refusal(spec: Spec, column: Wanted) -> str | None:
     by_rate = any(kind == "rate" for kind, _ in column.shifts)
     if by_rate and not is_lipschitz(spec) and spec.market.pays(grid_of(spec).contract[0], spec.expiry):
         return "the payoff jumps with the asset, which moves with the value of dividends to come"
-    held = column.shifts[1:] if is_lipschitz(spec) else column.shifts
-    if not held:
-        return None
+    held = column.shifts if _jumps(spec) else column.shifts[1:]
     if any(kind == "spot" for kind, _ in held) and _bends_with_today(spec):
         return "the payoff bends or jumps at a level that moves with today's spot"
-    return why_none(spec)
+    return why_none(spec) if held or may_vanish(spec) else None
 
 
 def _bends_with_today(spec: Spec) -> bool:
     """Whether a payoff bends or jumps at a level that moves with today's spot, and no path makes up for it.
 
-    Paths do for averages where log returns are normal; trapezoids give today's spot next to no weight.
+    Paths do for averages where log returns are normal; trapezoids give today's spot next to no weight. Where
+    returns do not depend on the spot, what depends on them alone has no kink that moves.
     """
+    is_normal = dynamics_of(spec).returns is not None
+    is_free = is_normal and not spec.market.dividends
     match spec.product:
-        case p.Custom(monitoring=monitoring):
-            return monitoring.include_t0 and bends_with_today(read_payoff(spec), spec.market.assets)
-        case p.Asian(averaging=averaging):
-            is_fixed = averaging.times is not None and 0.0 in averaging.times
-            is_sum = averaging.kind == "arithmetic" or not spec.market.dividends
-            return is_fixed and (dynamics_of(spec).returns is None or not is_sum)
+        case p.Custom():
+            return bends_with_today(spec, "mixed" if is_free or _jumps(spec) else "picked")
+        case p.Asian(averaging=averaging) if averaging.times is not None and 0.0 in averaging.times:
+            return not is_normal or (averaging.kind == "geometric" and not is_free)
+        case p.Lookback(monitoring=monitoring) if monitoring.times is not None:
+            return monitoring.include_t0 and not is_free
+        case p.ForwardStart(start=begin):
+            return begin == 0.0 and not is_free
+        case p.Cliquet():
+            return not is_free
     return False
 
 
