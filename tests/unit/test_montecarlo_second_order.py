@@ -6,7 +6,7 @@ is flat, and central differences of simulated prices with common random numbers.
 
 from __future__ import annotations
 
-from math import exp, log, sqrt
+from math import exp, isfinite, log, sqrt
 from statistics import NormalDist
 from typing import Any
 
@@ -28,6 +28,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "heston": {"v0": 0.04, "kappa": 1.5, "theta": 0.05, "xi": 0.5, "rho": -0.7},
     "local_vol": {"times": [10.0], "spots": [80.0, 100.0, 120.0], "vols": [[0.2, 0.2, 0.2]]},
 }
+LOOKBACK: dict[str, Any] = {**MARKET, "instrument": "lookback", "monitoring": {"kind": "continuous"}}
 NORMAL = NormalDist()
 
 
@@ -252,9 +253,23 @@ def test_paths_that_are_absorbed_are_not_differentiated_along(scale: float, beta
     assert_near(found, exact_of(found), slack=0.005)
 
 
-# ---- extremes that are drawn between dates
+@pytest.mark.slow
+def test_barriers_watched_always_have_finite_greeks_where_paths_are_absorbed() -> None:
+    """Between two dates at 0 the bridge of a dead path has no variance of its own."""
+    rule = {"barrier": {"level": 180, "type": "up-out"}, "monitoring": {"kind": "continuous"}}
+    request = under("cev", {**CALL, **rule, "instrument": "barrier"})
+    request["model"] = {"name": "cev", "params": {"delta": 8.0, "beta": 0.5}}
+    found = priced(request, ("delta", "gamma", "theta"), steps=16)
+    up, down = (priced({**request, "S": 100 + move}, (), steps=16, paths=2**17) for move in (4, -4))
+    noise = sqrt(up.se**2 + down.se**2) / 8.0  # too large: the numbers are common
+    delta = found.greeks["delta"]
+    assert delta.value is not None and delta.se is not None
+    assert abs(delta.value - (up.price - down.price) / 8.0) <= 3.5 * sqrt(delta.se**2 + noise**2)
+    for greek in found.greeks.values():
+        assert greek.value is not None and greek.se is not None and isfinite(greek.value + greek.se)
 
-LOOKBACK: dict[str, Any] = {**MARKET, "instrument": "lookback", "monitoring": {"kind": "continuous"}}
+
+# ---- extremes that are drawn between dates
 
 
 @pytest.mark.parametrize(

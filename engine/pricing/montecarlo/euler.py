@@ -166,8 +166,9 @@ def _cev(numbers: Numbers, shifts: Shifts, dates: int) -> Scheme:
     def law(turn: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         lives = s > 0.0
         level = where(lives, s, 1.0)
-        vol = scale * level.pow(beta) * lives.astype(s.dtype)
-        return s, vol * root[turn], vol * vol / (level * level) * dt[turn]
+        vol = scale * level.pow(beta)
+        gathered = vol * vol / (level * level) * dt[turn]  # at 0 anything above 0: nothing lies near
+        return s, vol * lives.astype(s.dtype) * root[turn], gathered
 
     def settled(turn: Tensor, end: Tensor) -> Tensor:
         return end.relu() * growth[turn]
