@@ -8,7 +8,7 @@ enter. Cash dividends are escrowed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import exp, log, sqrt
+from math import exp, inf, log, sqrt
 
 from engine.pricing.analytic.method import Method
 from engine.pricing.numerics.normal import cdf, density
@@ -31,7 +31,8 @@ def deviation(spec: Spec, asset: int = 0) -> float:
 
 def distances(mean: float, strike: float, s: float) -> tuple[float, float]:
     """d1 and d2 of Black's formula, for mean > 0, strike > 0 and s > 0."""
-    d2 = log(mean / strike) / s - 0.5 * s
+    ratio = mean / strike
+    d2 = (log(ratio) if 0.0 < ratio < inf else log(mean) - log(strike)) / s - 0.5 * s
     return d2 + s, d2
 
 
