@@ -70,10 +70,11 @@ WRAPPED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", WRAPPED)
 def test_a_european_option_in_another_guise_has_its_price_and_greeks(name: str) -> None:
-    plain = price(read_spec({**OPTION, "instrument": "european", "greeks": list(GREEKS)}))
+    greeks = ("delta", "theta", "rho")
+    plain = price(read_spec({**OPTION, "instrument": "european", "greeks": list(greeks)}))
     assert isinstance(plain, Result) and plain.se == 0.0
-    known = {greek: plain.greeks[greek].value or 0.0 for greek in GREEKS}
-    check(priced(WRAPPED[name], *GREEKS), plain.price, known)
+    known = {greek: plain.greeks[greek].value or 0.0 for greek in greeks}
+    check(priced(WRAPPED[name], *greeks), plain.price, known)
 
 
 # ---- two dates, by quadrature

@@ -127,7 +127,7 @@ def _scenes(numbers: Numbers, control: Control | None, columns: Sequence[Wanted]
     shape = (blocks, 1, lanes * (2 if settings.antithetic else 1))
     factors, pays = None, [payoff] if control is None else [payoff, control.payoff]
     if is_walked(spec, control, columns):
-        source: Source = Draws.of(numbers, settings, blocks, lanes)
+        source: Source = Draws.of(numbers, blocks, lanes)
         simulate = partial(Walk.of(spec, control).simulate, numbers, source)
     else:
         factors = draw_factors(numbers, settings, blocks, needs)

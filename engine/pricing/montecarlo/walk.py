@@ -1,7 +1,7 @@
 """Black-Scholes paths date by date: a loop draws, steps and keeps running statistics, all in one kernel.
 
-A turn takes the two normals of a pair, so it goes two dates ahead; no array of dates is ever made. Greeks go
-back through the loop.
+A turn mostly takes the two normals of a pair, so it goes two dates ahead; no array of dates is ever made.
+Greeks go back through the loop.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from engine.pricing.montecarlo.paths import Path, carry, carry_shift, start, var
 from engine.pricing.montecarlo.shifts import Shifts, Wanted
 from engine.pricing.montecarlo.smoothing import is_smoothed
 from engine.pricing.spec import BlackScholes, Simulation, Spec
-from engine.tensor import Tensor
+from engine.tensor import Tensor, where
 from engine.tracing.regions import loop
 
 Pick = Callable[[Tensor], Tensor]
@@ -65,16 +65,24 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """What a walk draws from: the normals of [blocks, lanes] paths."""
+    """What a walk draws from: the normals of [blocks, lanes] paths.
+
+    A turn takes both normals of a pair, unless steps are long, as those are that survive and have to go back:
+    then pairs are drawn twice, which is little beside the rest, and what a compiler has to build is half as
+    large.
+    """
 
     settings: Simulation
     key: Tensor
     blocks: Dim
     lanes: int
+    is_long: bool
 
     @staticmethod
-    def of(numbers: Numbers, settings: Simulation, blocks: Dim, lanes: int) -> Draws:
-        return Draws(settings, numbers.graph.input("key", (2,), uint32), blocks, lanes)
+    def of(numbers: Numbers, blocks: Dim, lanes: int) -> Draws:
+        spec, key = numbers.spec, numbers.graph.input("key", (2,), uint32)
+        assert spec.simulation is not None
+        return Draws(spec.simulation, key, blocks, lanes, bool(spec.greeks) and is_smoothed(spec))
 
     def pair(self, turn: Tensor | int) -> tuple[Tensor, Tensor]:
         return pair_of_normals(self.settings, self.key, turn, self.blocks, self.lanes)
@@ -89,7 +97,10 @@ class Draws:
         return Steps.of(numbers, shifts), None
 
     def along(self, dates: int, step: Callable[[Pick, Tensor, Any], Any], begin: Any) -> Any:
-        """What ``step`` makes of the first dates one after the other, from ``begin`` on: two a turn."""
+        """What ``step`` makes of the first dates one after the other, from ``begin`` on."""
+        return (self._one_by_one if self.is_long else self._by_pairs)(dates, step, begin)
+
+    def _by_pairs(self, dates: int, step: Callable[[Pick, Tensor, Any], Any], begin: Any) -> Any:
         turns = dates // 2
 
         def two(turn: Tensor, state: Any) -> Any:
@@ -101,6 +112,14 @@ class Draws:
         if dates % 2:
             state = step(lambda x: x[2 * turns, 0], self.pair(turns)[0], state)
         return state
+
+    def _one_by_one(self, dates: int, step: Callable[[Pick, Tensor, Any], Any], begin: Any) -> Any:
+        def one(turn: Tensor, state: Any) -> Any:
+            first, second = self.pair(turn // 2)
+            z = where(turn % 2 == 0, first, second)
+            return step(lambda x: x.reshape(x.shape[0])[turn], z, state)
+
+        return loop(dates, one, begin).carries if dates else begin
 
 
 @dataclass(frozen=True, slots=True)
