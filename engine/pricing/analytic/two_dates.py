@@ -13,6 +13,8 @@ from engine.pricing.spec import BlackScholes, Spec
 from engine.pricing.spec.products import Chooser, Cliquet, Compound, ForwardStart
 
 _LARGEST_VARIANCE = 100.0
+_FARTHEST = 1e200
+"""How far from the spot, in spots, the critical one is looked for: rates may take it as far."""
 
 
 def no_cash_dividends(spec: Spec) -> bool:
@@ -108,11 +110,11 @@ def _compound_of_payoff(product: Compound, mean: float, s: float, own: float) ->
 def _critical(value: Callable[[float], float], scale: float, daughter: float) -> float:
     """The spot at which ``value`` is 0; 0 where it is negative for every spot above 0 (or positive: call)."""
     low, high = scale, scale
-    while daughter * value(high) < 0.0 and high < 1e30 * scale:
-        high *= 2.0
+    while daughter * value(high) < 0.0 and high < _FARTHEST * scale:
+        low, high = low if high < 1e30 * scale else high, 2.0 * high
     while daughter * value(low) > 0.0:
         low *= 0.5
-        if low < 1e-30 * scale:
+        if low < scale / _FARTHEST:
             return 0.0
     return find_root(value, low, high)
 
