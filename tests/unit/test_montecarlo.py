@@ -560,3 +560,27 @@ def test_the_95_percent_interval_covers_the_exact_value_that_often(request_: dic
         scores.append((found.price - exact.price) / found.se)
     assert 0.92 <= covered / 200 <= 0.975
     assert abs(fmean(scores)) < 0.25 and 0.85 < pstdev(scores) < 1.15
+
+
+@pytest.mark.parametrize(
+    ("instrument", "more"),
+    [
+        ("lookback", {}),
+        ("barrier", {"barrier": {"level": 130.0, "type": "up-out"}}),
+        ("barrier", {"barrier": {"level": 60.0, "type": "down-out"}}),
+    ],
+    ids=["lookback", "up", "down"],
+)
+def test_paths_that_end_at_0_are_watched_always_as_at_ever_more_dates(
+    instrument: str, more: dict[str, Any]
+) -> None:
+    cev = {"name": "cev", "params": {"delta": 12.0, "beta": 0.5}}
+    put = {"instrument": instrument, "type": "put", "S": 100.0, "K": 100.0, "T": 1.0, "r": 0.05, "model": cev}
+    always = priced({**put, **more, "monitoring": {"kind": "continuous"}}, steps=128)
+    few, many = (
+        priced({**put, **more, "monitoring": {"kind": "discrete", "n": dates}}) for dates in (64, 256)
+    )
+    limit = 2.0 * many.price - few.price  # errors fall with the root of the number of dates
+    spread = math.hypot(always.se, 2.0 * many.se, few.se)
+    assert abs(always.price - limit) <= 3.5 * spread + 0.02 * abs(many.price - few.price)
+    assert always.se < 2.0 * many.se

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from engine.pricing.montecarlo import extremes
-from engine.pricing.montecarlo.folds import Dates, Fold, How
+from engine.pricing.montecarlo.folds import Bridge, Dates, Fold, How
 from engine.pricing.montecarlo.grid import grid_of, pays_at_hit
 from engine.pricing.montecarlo.paths import Path, discounts
 from engine.pricing.spec import Spec
@@ -79,7 +79,7 @@ def survival_of(product: Any) -> Fold:
     def surviving(at: Dates) -> Tensor:
         lower, upper = _levels(at, product)
         if product.monitoring.times is None:
-            return _between_dates(at.before, at.log, at.variance, lower, upper)
+            return _between_dates(at.bridge, lower, upper)
         return _inside(at.seen, *[None if level is None else level.log() for level in (lower, upper)])
 
     return Fold("survival", surviving, How.PRODUCT)
@@ -97,7 +97,7 @@ def _survival(path: Path, product: Any) -> Tensor:
     monitoring, levels = product.monitoring, _levels(path, product)
     if monitoring.times is not None:
         return _inside(path.at_times(monitoring.times, today=monitoring.include_t0), *levels)
-    return _between_dates(path.before(), path.logs[0], path.variance[0], *levels)
+    return _between_dates(path.bridge, *levels)
 
 
 def _inside(x: Tensor, lower: Tensor | None, upper: Tensor | None) -> Tensor:
@@ -110,17 +110,17 @@ def _inside(x: Tensor, lower: Tensor | None, upper: Tensor | None) -> Tensor:
     return inside.astype(x.dtype)
 
 
-def _between_dates(
-    before: Tensor, x: Tensor, total: Tensor, lower: Tensor | None, upper: Tensor | None
-) -> Tensor:
-    """The probability that the bridge from ``before`` to ``x`` of variance ``total`` touches no level."""
+def _between_dates(bridge: Bridge, lower: Tensor | None, upper: Tensor | None) -> Tensor:
+    """The probability that a bridge touches no level."""
+    before, after, total, of, _ = bridge
     if lower is not None and upper is not None:
-        return _between(before - lower.log(), x - lower.log(), (upper / lower).log(), total)
+        low = of(lower)
+        return _between(before - low, after - low, of(upper) - low, total)
     if upper is not None:
-        start, end = upper.log() - before, upper.log() - x
+        start, end = of(upper) - before, of(upper) - after
     else:
         assert lower is not None
-        start, end = before - lower.log(), x - lower.log()
+        start, end = before - of(lower), after - of(lower)
     return -(start.relu() * end.relu() * -2.0 / total).expm1()
 
 
@@ -173,7 +173,7 @@ def extreme(path: Path, of_maximum: bool) -> Tensor:
     if monitoring.times is None:
         if path.is_smooth:
             return extremes.by_mean(path, of_maximum)
-        spots = extremes.of_bridges(path, of_maximum).exp()
+        spots = extremes.of_bridges(path, of_maximum)
         found = spots.max(1) if of_maximum else spots.min(1)
     elif sees_each_date(path.numbers.spec):
         found = path.over_dates(EXTREMES[of_maximum])

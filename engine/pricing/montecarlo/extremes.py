@@ -17,11 +17,11 @@ _LOWEST = 1e-300
 
 
 def of_bridges(path: Path, of_maximum: bool) -> Tensor:
-    """The logarithm of the extreme in each step, [blocks, dates, paths]."""
-    x, before = path.logs[0], path.before()
+    """The asset's extreme in each step, [blocks, dates, paths]."""
+    before, after, total, _, asset = path.bridge
     assert path.uniforms is not None
-    spread = ((x - before) * (x - before) + path.variance[0] * path.uniforms.log() * -2.0).sqrt()
-    return (x + before + (spread if of_maximum else -spread)) * 0.5
+    spread = ((after - before) * (after - before) + total * path.uniforms.log() * -2.0).sqrt()
+    return asset((after + before + (spread if of_maximum else -spread)) * 0.5)
 
 
 def by_mean(path: Path, of_maximum: bool) -> Tensor:
@@ -35,7 +35,7 @@ def by_mean(path: Path, of_maximum: bool) -> Tensor:
     a, b = (x[:, 0].astype(float64) for x in (path.before(), path.logs[0]))
     q = pick(a, b)
     if path.logs[0].shape[1] > 1:
-        later = of_bridges(path, of_maximum)[:, 1:]
+        later = of_bridges(path, of_maximum)[:, 1:].clamp(_LOWEST).log()
         q = pick(q, later.max(1) if of_maximum else later.min(1))
     for name in ("strike", "extreme"):
         if getattr(product, name) is not None:

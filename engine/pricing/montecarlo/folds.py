@@ -6,10 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from engine.pricing.montecarlo.numbers import Getter, Getters
 from engine.tensor import Tensor
+
+
+class Bridge(NamedTuple):
+    """Steps in which something is normal: where it begins and ends, what variance it gathers in between, what
+    of the asset it is, and the asset of it.
+    """
+
+    before: Tensor
+    after: Tensor
+    variance: Tensor
+    of: Callable[[Tensor], Tensor]
+    asset: Callable[[Tensor], Tensor]
 
 
 class Dates(Protocol):
@@ -29,6 +41,8 @@ class Dates(Protocol):
     def seen_before(self) -> Tensor: ...
     @property
     def variance(self) -> Tensor: ...
+    @property
+    def bridge(self) -> Bridge: ...
 
     def number(self, name: str, get: Getter) -> Tensor:
         """A number of the contract."""

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from engine.pricing.montecarlo.dividends import has_dividends, to_come
-from engine.pricing.montecarlo.folds import Fold
+from engine.pricing.montecarlo.folds import Bridge, Fold
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.numbers import Getter, Getters, Inputs, Numbers
 from engine.pricing.montecarlo.shifts import Shifts
-from engine.pricing.spec import Spec
+from engine.pricing.spec import Cev, Spec
 from engine.tensor import Tensor, cat
+
+_NARROW = 1e-300  # the variance of an asset that stays at 0
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,16 @@ class Path:
         first = self.start[asset].broadcast_to(x.shape[0], 1, x.shape[2])
         return first if x.shape[1] == 1 else cat([first, x[:, : x.shape[1] - 1]], 1)
 
+    @property
+    def bridge(self) -> Bridge:
+        """The steps: those of CEV are normal in the asset, which may end at 0, others in its logarithm."""
+        total, before = self.variance[0], self.before()
+        if not isinstance(self.numbers.spec.model, Cev):
+            return Bridge(before, self.logs[0], total, Tensor.log, Tensor.exp)
+        before = before.exp()
+        total = (total * before * before).clamp(_NARROW)
+        return Bridge(before, self.spots(), total, lambda x: x, Tensor.relu)
+
     def number(self, name: str, get: Callable[[Spec], float]) -> Tensor:
         """A number of the contract."""
         return self.numbers.scalar(name, get)
@@ -171,6 +183,10 @@ class _AllDates:
     @property
     def variance(self) -> Tensor:
         return self.path.variance[0]
+
+    @property
+    def bridge(self) -> Bridge:
+        return self.path.bridge
 
     def number(self, name: str, get: Getter) -> Tensor:
         return self.path.number(name, get)

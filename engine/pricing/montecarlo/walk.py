@@ -16,7 +16,7 @@ from engine.pricing.montecarlo import payoffs
 from engine.pricing.montecarlo.controls import Control
 from engine.pricing.montecarlo.dividends import has_dividends, to_come
 from engine.pricing.montecarlo.factors import pair_of_normals
-from engine.pricing.montecarlo.folds import Fold
+from engine.pricing.montecarlo.folds import Bridge, Fold
 from engine.pricing.montecarlo.greeks import PATHWISE, method_of
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.numbers import Getter, Getters, Numbers
@@ -167,6 +167,10 @@ class Date:
             return self.before
         paid = to_come(self.row, self.shifts, "starts", lambda spec: grid_of(spec).starts)
         return (self.before.exp() + paid).log()
+
+    @property
+    def bridge(self) -> Bridge:
+        return Bridge(self.before, self.log, self.variance, Tensor.log, Tensor.exp)
 
     def number(self, name: str, get: Getter) -> Tensor:
         return self.row.scalar(name, get)
