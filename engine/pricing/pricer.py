@@ -23,7 +23,7 @@ from engine.pricing.montecarlo.run import Part, Simulated, combined, simulated, 
 from engine.pricing.montecarlo.settings import settings_of
 from engine.pricing.montecarlo.shifts import wanted
 from engine.pricing.montecarlo.smoothing import is_at_end, is_smoothed
-from engine.pricing.montecarlo.tilt import is_tilted
+from engine.pricing.montecarlo.tilt import is_tilted, is_wide
 from engine.pricing.payoff_language import read_payoff
 from engine.pricing.result import (
     UNITS,
@@ -167,6 +167,8 @@ def _warnings(spec: Spec, own: Mean) -> tuple[str, ...]:
     found = []
     if settings.dual and not has_dual(spec):
         found.append("no dual bound: it is for early exercise on one asset under black_scholes")
+    if is_wide(spec) and not is_tilted(spec):
+        found.append("so wide a law has its mean on paths that draws seldom meet: the error may not tell")
     if not isfinite(own.value):
         found.append("no price: the payoff is not finite on some path")
     elif not isfinite(own.se):
@@ -205,5 +207,8 @@ def _greeks(spec: Spec, found: Simulated) -> Mapping[str, Greek]:
             greeks[column.name] = Greek(None, reason, unit)
         else:
             mean = next(estimated)
-            greeks[column.name] = Greek(mean.value, method_of(spec, column), unit, mean.se)
+            if isfinite(mean.value):
+                greeks[column.name] = Greek(mean.value, method_of(spec, column), unit, mean.se)
+            else:
+                greeks[column.name] = Greek(None, "samples lead to numbers that no double holds", unit)
     return greeks

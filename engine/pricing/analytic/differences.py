@@ -242,7 +242,7 @@ def _levels(spec: Spec) -> list[float]:
     product = spec.product
     if not isinstance(product, Barrier | DoubleBarrier | Lookback | Touch):
         return []
-    if product.monitoring.kind != "continuous":
+    if product.monitoring.times is not None and not product.monitoring.include_t0:
         return []
     if isinstance(product, Lookback):
         known = [level for level in (product.extreme, product.strike) if level is not None]

@@ -14,7 +14,7 @@ from engine.pricing.montecarlo.folds import Fold
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.paths import Path
 from engine.pricing.montecarlo.smoothing import is_smoothed
-from engine.pricing.montecarlo.tilt import is_tilted
+from engine.pricing.montecarlo.tilt import is_tilted, is_wide
 from engine.pricing.spec import BlackScholes, Spec
 from engine.pricing.spec import products as p
 from engine.tensor import Tensor
@@ -36,7 +36,7 @@ def control_of(spec: Spec) -> Control | None:
     """The control of a request; None where nothing known resembles its payoff."""
     if spec.simulation is not None and spec.simulation.control_variate == "none":
         return None
-    if is_tilted(spec):
+    if is_tilted(spec) or is_wide(spec):
         return None
     if is_smoothed(spec):
         return _smoothed_control(spec)

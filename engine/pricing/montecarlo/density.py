@@ -23,6 +23,7 @@ from engine.pricing.spec import Heston, LocalVol, Spec
 from engine.pricing.spec.products import Asian
 from engine.tensor import Tensor, cat
 
+_LEAST_OWN = 1e-9  # the part of its variance that an asset under Heston does not share with its volatility
 Law = tuple[Tensor, Tensor]
 """Mean and variance of each step's log return of an asset."""
 
@@ -34,6 +35,8 @@ def why_none(spec: Spec) -> str | None:
         return "the correlation matrix is singular, so the assets have no joint density"
     if min(market.spots) <= 0.0:
         return "an asset at 0 has no density"
+    if isinstance(spec.model, Heston) and 1.0 - spec.model.rho**2 < _LEAST_OWN:
+        return "the variance alone moves the asset, so its paths have no density"
     if isinstance(spec.model, LocalVol):
         still = min(map(min, spec.model.vols)) == 0.0
     else:

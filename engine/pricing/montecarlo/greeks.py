@@ -33,6 +33,8 @@ PATHWISE = "pathwise"
 LIKELIHOOD = "likelihood ratio"
 MIXED = "likelihood ratio of the pathwise derivative"
 JUMPING = (p.Digital, p.Gap, p.Autocallable)
+BENT_BY_VOL = (p.American, p.Bermudan, p.MaxCall, p.Compound, p.Quanto)
+"""Where what is exercised, or its drift, depends on the volatility that is left."""
 WATCHED = (p.Touch, p.Barrier, p.DoubleBarrier)
 
 
@@ -70,6 +72,8 @@ def refusal(spec: Spec, column: Wanted) -> str | None:
         return "the model has no volatility of its own"
     if is_smoothed(spec):
         return None
+    if isinstance(spec.product, BENT_BY_VOL) and len(column.shifts) > 1 and column.shifts[1][0] == "vol":
+        return "the payoff bends at a level that moves with the volatility"
     by_rate = any(kind == "rate" for kind, _ in column.shifts)
     if by_rate and not is_lipschitz(spec) and spec.market.pays(grid_of(spec).contract[0], spec.expiry):
         return "the payoff jumps with the asset, which moves with the value of dividends to come"

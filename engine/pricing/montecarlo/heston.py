@@ -22,6 +22,7 @@ SWITCH = (
     1.5  # of variance over squared mean: below, the square of a normal; above, an exponential with an atom
 )
 LEAST_XI = 1e-5  # a variance that does not move is taken to move by this
+_LEAST_PSI = 1e-18  # where the variance has vanished for good; its inverse has a square in any dtype
 _TINY = 1e-300
 
 Numbered = Callable[[Spec, float], tuple[float, float]]
@@ -76,7 +77,7 @@ def _first_slope(spec: Spec, get: Numbered) -> list[float]:
 def _next(m: Tensor, s2: Tensor, u: Tensor, z: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
     """The variance after a step of mean m and variance s2, and log E[exp(a · it)]."""
     psi = s2 / (m * m).clamp(_TINY)
-    inverse = 2.0 / psi.clamp(_TINY, SWITCH)
+    inverse = 2.0 / psi.clamp(_LEAST_PSI, SWITCH)
     b2 = inverse - 1.0 + (inverse * (inverse - 1.0)).sqrt()
     scale = m / (b2 + 1.0)
     root = b2.sqrt() + z

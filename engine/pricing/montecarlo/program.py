@@ -28,7 +28,7 @@ from engine.pricing.montecarlo.payoffs import payoff
 from engine.pricing.montecarlo.settings import settings_of
 from engine.pricing.montecarlo.shifts import Wanted, wanted
 from engine.pricing.montecarlo.smoothing import is_smoothed
-from engine.pricing.montecarlo.tilt import is_tilted, tilted
+from engine.pricing.montecarlo.tilt import is_tilted, is_wide, tilted
 from engine.pricing.montecarlo.walk import Draws, Source, Walk, is_walked
 from engine.pricing.spec import Cev, LocalVol, Spec
 from engine.pricing.spec.fields import Constants
@@ -98,7 +98,7 @@ _LOCK = Lock()
 def _record(spec: Spec) -> Program:
     settings = settings_of(spec)
     spec = replace(spec, simulation=settings)
-    columns = tuple([own for own in wanted(spec.greeks, spec.market.assets) if refusal(spec, own) is None])
+    columns = _estimated(spec)
     control, needs = control_of(spec), needs_of(spec)
     graph = Graph()
     with graph:
@@ -117,6 +117,11 @@ def _record(spec: Spec) -> Program:
     is_looped = scenes[0].factors is None or isinstance(spec.model, Cev | LocalVol)
     runner = _runner(graph, outputs, is_looped)
     return Program(runner, numbers, columns, control, needs, summing)
+
+
+def _estimated(spec: Spec) -> tuple[Wanted, ...]:
+    """The Greeks of a request that can be estimated."""
+    return tuple([own for own in wanted(spec.greeks, spec.market.assets) if refusal(spec, own) is None])
 
 
 def _scenes(numbers: Numbers, control: Control | None, columns: Sequence[Wanted], blocks: Dim) -> list[Scene]:
@@ -204,7 +209,9 @@ def _form(spec: Spec) -> tuple[Any, ...]:
         _shape_of(spec.market, ()),
         simulation,
         spec.greeks,
+        tuple([own.name for own in _estimated(spec)]),
         is_smoothed(spec),
+        is_wide(spec),
         len(grid.times),
         grid.seen,
         grid.times[-1] == spec.expiry,

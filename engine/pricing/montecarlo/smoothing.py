@@ -5,6 +5,7 @@ Payoffs that jump at dates become smooth, so that they may be differentiated alo
 
 from __future__ import annotations
 
+from engine.pricing.montecarlo.density import why_none
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.settings import settings_of
 from engine.pricing.spec import BlackScholes, Heston, MertonJumps, Spec
@@ -15,12 +16,14 @@ NORMAL_STEPS = (BlackScholes, MertonJumps, Heston)
 
 
 def can_smooth(spec: Spec) -> bool:
-    """Whether a contract jumps at levels that it looks at on dates, under a model with normal steps.
+    """Whether a contract jumps at levels that it looks at on dates, under a model whose steps have densities.
 
     Under Black-Scholes it takes two dates: with one alone the mean is all that there is.
     """
     product = spec.product
     if spec.expiry == 0.0 or spec.market.assets > 1 or not isinstance(spec.model, NORMAL_STEPS):
+        return False
+    if why_none(spec) is not None:
         return False
     match product:
         case p.Barrier() | p.DoubleBarrier() | p.Touch():

@@ -17,6 +17,7 @@ from engine.tensor import Tensor
 
 FAR = 2.5  # standard deviations from which on an option is far out of the money
 WIDE = 1.5  # standard deviation of the logarithm from which on few paths decide a call
+WIDEST = 3.0  # the same from which on a sample says little of the asset's mean
 
 
 def is_tilted(spec: Spec) -> bool:
@@ -64,3 +65,11 @@ def tilted(numbers: Numbers, factors: Factors) -> tuple[Factors, Tensor]:
     z = factors.normals[0]
     weight = (z * -shift - shift * shift * 0.5).exp().squeeze(1)
     return Factors([z + shift], factors.uniforms, factors.bridge), weight
+
+
+def is_wide(spec: Spec) -> bool:
+    """Whether an asset spreads over so many orders that a sample says little of its mean."""
+    if not spec.market.vols:
+        return False
+    variances = [spec.market.variance(asset, 0.0, spec.expiry) for asset in range(spec.market.assets)]
+    return max(variances) > WIDEST**2
