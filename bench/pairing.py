@@ -1,9 +1,7 @@
-"""Paired timing: contenders take turns, and ratios are taken turn by turn.
+"""Paired timing: contenders take turns in one process, and ratios are taken turn by turn.
 
 A busy neighbour or a changing clock hits all contenders of one turn alike, so the ratio of a turn says
-more than two separate timings; its median and quartiles over the turns are what a result states. Each
-contender has a process of its own, which stands still while others have their turn: threads that spin for
-more work would take the cores of the next.
+more than two separate timings; its median and quartiles over the turns are what a result states.
 """
 
 from __future__ import annotations
@@ -11,18 +9,15 @@ from __future__ import annotations
 import json
 import os
 import platform
-import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median, quantiles
 
 RESULTS = Path(__file__).parent / "results"
+_REST_S = 0.05  # before each turn: threads of the contender before may still spin for more work
 _VECTORS = ("avx512f", "avx2")
 PEERS = ("numpy", "torch", "QuantLib")
 OURS = "gradmill"
@@ -71,65 +66,21 @@ def compare(
 ) -> Row:
     """Times ``contenders`` (one of them named "gradmill") in alternating turns.
 
-    Each turn calls a contender as often as fills ``min_seconds``, after one untimed call. ``work`` is what
-    one call does, in the numerator of ``unit`` (GFLOP for "GFLOP/s").
+    Each turn calls a contender as often as fills ``min_seconds``, after a rest and one untimed call. ``work``
+    is what one call does, in the numerator of ``unit`` (GFLOP for "GFLOP/s").
     """
+    repeats = {who: _repeats(call, min_seconds) for who, call in contenders.items()}
     seconds: dict[str, list[float]] = {who: [] for who in contenders}
-    with ExitStack() as processes:
-        timed = {who: processes.enter_context(_apart(call)) for who, call in contenders.items()}
-        repeats = {who: _repeats(own, min_seconds) for who, own in timed.items()}
-        order = list(contenders)
-        for turn in range(turns):
-            for who in order if turn % 2 == 0 else reversed(order):
-                seconds[who].append(timed[who](repeats[who]))
+    order = list(contenders)
+    for turn in range(turns):
+        for who in order if turn % 2 == 0 else reversed(order):
+            seconds[who].append(_time(contenders[who], repeats[who]))
     ratios = {
         who: Spread.of([theirs / ours for theirs, ours in zip(times, seconds[OURS], strict=True)])
         for who, times in seconds.items()
         if who != OURS
     }
     return Row(name, {who: Spread.of(times) for who, times in seconds.items()}, ratios, work, unit)
-
-
-Timed = Callable[[int], float]
-"""The seconds that each of so many calls takes."""
-
-
-@contextmanager
-def _apart(call: Callable[[], object]) -> Iterator[Timed]:
-    """A process that times a contender, and stands still in between."""
-    here, there = get_context("fork").Pipe()
-    process = get_context("fork").Process(target=_serve, args=(there, call), daemon=True)
-    process.start()
-    assert process.pid is not None
-
-    def timed(repeats: int) -> float:
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGCONT)
-        here.send(repeats)
-        seconds: float = here.recv()
-        os.kill(process.pid, signal.SIGSTOP)
-        return seconds
-
-    try:
-        yield timed
-    finally:
-        process.kill()
-        process.join()
-
-
-def _serve(orders: Connection, call: Callable[[], object]) -> None:
-    while True:
-        repeats: int = orders.recv()
-        call()
-        start = time.perf_counter()
-        for _ in range(repeats):
-            call()
-        orders.send((time.perf_counter() - start) / repeats)
-
-
-def _repeats(timed: Timed, min_seconds: float) -> int:
-    timed(1)
-    return max(1, round(min_seconds / max(timed(1), 1e-7)))
 
 
 def write(benchmark: str, rows: list[Row]) -> Path:
@@ -173,3 +124,17 @@ def _cpuinfo() -> dict[str, str]:
         return {}
     pairs = [line.partition(":") for line in lines]
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _time(call: Callable[[], object], repeats: int) -> float:
+    time.sleep(_REST_S)
+    call()
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - start) / repeats
+
+
+def _repeats(call: Callable[[], object], min_seconds: float) -> int:
+    call()
+    return max(1, round(min_seconds / max(_time(call, 1), 1e-7)))
