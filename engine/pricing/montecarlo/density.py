@@ -13,38 +13,18 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from engine.pricing.montecarlo.correlate import correlated, independent, is_singular, log_volume
+from engine.pricing.montecarlo.correlate import correlated, independent, log_volume
 from engine.pricing.montecarlo.factors import Factors
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.numbers import Numbers
 from engine.pricing.montecarlo.paths import start, summed
 from engine.pricing.montecarlo.shifts import Shifts
-from engine.pricing.spec import Heston, LocalVol, Spec
+from engine.pricing.spec import Heston, Spec
 from engine.pricing.spec.products import Asian
 from engine.tensor import Tensor, cat
 
-_LEAST_OWN = 1e-9  # the part of its variance that an asset under Heston does not share with its volatility
 Law = tuple[Tensor, Tensor]
 """Mean and variance of each step's log return of an asset."""
-
-
-def why_none(spec: Spec) -> str | None:
-    """Why paths have no density; None where they have one."""
-    grid, market = grid_of(spec), spec.market
-    if is_singular(market.correlation):
-        return "the correlation matrix is singular, so the assets have no joint density"
-    if min(market.spots) <= 0.0:
-        return "an asset at 0 has no density"
-    if isinstance(spec.model, Heston) and 1.0 - spec.model.rho**2 < _LEAST_OWN:
-        return "the variance alone moves the asset, so its paths have no density"
-    if isinstance(spec.model, LocalVol):
-        still = min(map(min, spec.model.vols)) == 0.0
-    else:
-        steps = list(zip(grid.starts, grid.times, strict=True))
-        still = any(
-            market.variance(asset, *step) == 0.0 for asset in range(len(market.vols)) for step in steps
-        )
-    return "an asset without volatility has no density" if still else None
 
 
 def of_returns(

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.pricing.montecarlo.density import why_none
 from engine.pricing.montecarlo.euler import may_vanish
 from engine.pricing.montecarlo.factors import Factors
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.models import Dynamics, dynamics_of
+from engine.pricing.montecarlo.no_density import why_none
 from engine.pricing.montecarlo.numbers import Numbers
 from engine.pricing.montecarlo.paths import Path
 from engine.pricing.montecarlo.shifts import Shift, Shifts, Wanted

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from engine.pricing.montecarlo import displaced, euler, extremes, heston
 from engine.pricing.montecarlo.correlate import correlated
-from engine.pricing.montecarlo.density import of_returns, why_none
+from engine.pricing.montecarlo.density import of_returns
 from engine.pricing.montecarlo.factors import Factors, Needs
 from engine.pricing.montecarlo.grid import grid_of
 from engine.pricing.montecarlo.jumps import most_jumps, poisson
+from engine.pricing.montecarlo.no_density import why_none
 from engine.pricing.montecarlo.numbers import Numbers
 from engine.pricing.montecarlo.paths import Path, carry, gathered, picked, start, summed, variance
 from engine.pricing.montecarlo.shifts import Shifts

@@ -5,8 +5,8 @@ Payoffs that jump at dates become smooth, so that they may be differentiated alo
 
 from __future__ import annotations
 
-from engine.pricing.montecarlo.density import why_none
 from engine.pricing.montecarlo.grid import grid_of
+from engine.pricing.montecarlo.no_density import why_none
 from engine.pricing.montecarlo.settings import settings_of
 from engine.pricing.spec import BlackScholes, Heston, MertonJumps, Spec
 from engine.pricing.spec import products as p
