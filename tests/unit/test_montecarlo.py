@@ -23,13 +23,13 @@ from engine.pricing import combine, price, price_shard
 from engine.pricing.answer import answer_of
 from engine.pricing.montecarlo.blocks import BLOCK, total
 from engine.pricing.montecarlo.controls import control_of
-from engine.pricing.montecarlo.correlate import root, root_slope
 from engine.pricing.montecarlo.draws import box_muller, drawn, key_of, pair_of_uniforms
 from engine.pricing.montecarlo.program import program_of
 from engine.pricing.montecarlo.rotation import _bridge, _components
 from engine.pricing.montecarlo.shifts import wanted
 from engine.pricing.montecarlo.sobol import primitive_polynomials, reversed_directions
 from engine.pricing.montecarlo.walk import is_walked as walked_of
+from engine.pricing.numerics.cholesky import root, root_slope
 from engine.pricing.result import Result
 from engine.pricing.spec import Spec, SpecError, read_spec
 from engine.tensor import Tensor
