@@ -202,6 +202,14 @@ ROWS = [
         "test_a_body_that_nobody_reads_holds_no_connection",
     ),
     (
+        "a refused request is not read to its end",
+        f"{API}/protocol.py",
+        "if begun or self._received == 0:",
+        "if True:",
+        CONNECTIONS,
+        "test_who_goes_on_sending_still_reads_why_the_connection_ends",
+    ),
+    (
         "who waits for the server is slow",
         f"{API}/protocol.py",
         " or (self._in_head and self._is_answering)",

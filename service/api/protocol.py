@@ -87,6 +87,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._request_from = 0  # how many had come before the present request, or a little more
         self._began = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Lets the connection in, or ends it."""
@@ -106,7 +107,9 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Reads on; counts what comes before a head is whole."""
+        """Reads on; counts what comes before a head is whole. After a refusal nothing counts."""
+        if self._refused:
+            return
         self._received += len(data)
         if self._timer is None:
             self._expect()
@@ -160,14 +163,27 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _refuse(self, problem: ProblemError) -> None:
         """Ends the connection, with an answer unless one has begun."""
-        if self.transport.is_closing():
+        if self._refused or self.transport.is_closing():
             return
+        self._refused = True
+        self._relax()
         begun = self._is_answering if self._in_head else self.cycle.response_started
         if not begun:
             about = None if self._in_head else self.cycle.scope["state"].get("request_id")
             self.transport.write(_answer(problem, about))
-        self.transport.close()
+        if begun or self._received == 0:
+            self.transport.close()
+        else:
+            self._linger()
         self.loop.call_later(LINGER_S, self.transport.abort)
+
+    def _linger(self) -> None:
+        """Says no more and reads on, until the client has ended: an answer is lost where input is unread."""
+        if self._is_answering:  # whom nobody hears any more
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.flow.resume_reading()
+        self.transport.write_eof()
 
 
 def _answer(problem: ProblemError, request_id: str | None) -> bytes:

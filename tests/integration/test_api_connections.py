@@ -71,6 +71,14 @@ def test_a_head_that_comes_slowly_is_ended(hasty: Api, drop: bytes) -> None:
     assert "The headers came too slowly" in problem["detail"]
 
 
+def test_who_goes_on_sending_still_reads_why_the_connection_ends(hasty: Api) -> None:
+    with connect(hasty) as connection:
+        connection.sendall(GET)
+        select.select([connection], [], [], DEADLINE_S)
+        connection.sendall(bytes(100_000))
+        assert problem_in(rest_of(connection))[0] == 408
+
+
 BODIES = {
     "json": (b"POST /v1/jobs", b"Content-Type: application/json", b'{"kind":', b" "),
     "form": (b"POST /v1/files", b"Content-Type: multipart/form-data; boundary=x", BOUNDARY, b"a"),

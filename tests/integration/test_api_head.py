@@ -23,13 +23,16 @@ def paths(api: Api, names: dict[str, str]) -> Iterator[str]:
                 yield named
 
 
+CHANGING = {"/metrics", "/v1/queues", "/v1/workers"}  # what counts requests, or tells ages
+
+
 def test_head_is_get_without_a_body(api: Api, names: dict[str, str]) -> None:
     seen = 0
     for path in paths(api, names):
         answer, headed = api.http.get(path), api.http.head(path)
         assert (headed.status_code, headed.content) == (answer.status_code, b""), path
         for header in ("content-type", "content-length", "etag", "location"):
-            if path != "/metrics":  # which counts this request
+            if header != "content-length" or path not in CHANGING:
                 assert headed.headers.get(header) == answer.headers.get(header), (path, header)
         seen += 1
     assert seen >= 15
